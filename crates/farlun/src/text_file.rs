@@ -2,8 +2,7 @@
 //!
 //! Bounded, and never waited for: what is read again while a target serves must not hold it up.
 
-use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 
 /// More than any configuration needs.
@@ -11,20 +10,24 @@ const MOST_BYTES: u64 = 256 << 10;
 
 /// Reads a regular file of at most 256 KiB.
 pub(crate) fn read(path: &Path) -> io::Result<String> {
-    let found = fs::metadata(path)?;
-    if !found.is_file() {
-        return Err(io::Error::other("expected a regular file, found something else"));
-    }
-    if found.len() > MOST_BYTES {
-        let text = format!("expected a text of at most {MOST_BYTES} bytes, found {}", found.len());
+    let file = net::fs::open_regular(path, false)?;
+    let len_bytes = file.metadata()?.len();
+    let mut bytes = Vec::new();
+    // It may grow while it is read.
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
+    let found_bytes = len_bytes.max(bytes.len() as u64);
+    if found_bytes > MOST_BYTES {
+        let text = format!("expected a text of at most {MOST_BYTES} bytes, found {found_bytes}");
         return Err(io::Error::other(text));
     }
-    let bytes = fs::read(path)?;
     String::from_utf8(bytes).map_err(|_| io::Error::other("expected text in UTF-8, found other bytes"))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::process::Command;
+
     use super::*;
 
     #[test]
@@ -42,6 +45,9 @@ mod tests {
         fs::write(&path, vec![b' '; 1 << 20]).unwrap();
         refused("at most 262144 bytes");
         assert!(read(dir.path()).unwrap_err().to_string().contains("regular file"));
+        let fifo = dir.path().join("fifo");
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        assert!(read(&fifo).unwrap_err().to_string().contains("regular file"));
         assert!(read(Path::new("/dev/zero")).unwrap_err().to_string().contains("regular file"));
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod backend;
 mod compat;
+mod log;
 pub mod lun;
 pub mod scsi;
 mod serve;

@@ -409,7 +409,8 @@ fn identity(spec: &LunSpec, store: Option<&Disk>, opening: Opening<'_>) -> Resul
     if let (Some(serial), Some(naa)) = (serial, naa) {
         return Ok(Identity { iqn, serial: serial.clone(), naa: *naa });
     }
-    let label = Label::of(&places(&spec.source, store, state), is_look)?;
+    let marks = store.map_or(Vec::new(), |store| label::marks(store.descriptor()));
+    let label = Label::of(&places(&spec.source, store, state), &marks, is_look)?;
     Ok(Identity { iqn, serial: serial.clone().unwrap_or(label.serial), naa: naa.unwrap_or(label.naa) })
 }
 

@@ -2,10 +2,11 @@
 //! I/O past the page cache, sizes of blocks, extended attributes.
 #![allow(unsafe_code)]
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -26,15 +27,44 @@ pub fn open_exclusive(path: &Path, write: bool) -> io::Result<File> {
     OpenOptions::new().read(true).write(write).custom_flags(libc::O_EXCL).open(path)
 }
 
-/// Opens a file for reading, but not by a symbolic link (`O_NOFOLLOW`), and without waiting for a writer of a pipe.
-pub fn open_unlinked(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)
+/// Opens a regular file for reading, and for writing too if `write` says so. Fails for anything else, and does not wait for
+/// the other end of a pipe.
+pub fn open_regular(path: &Path, write: bool) -> io::Result<File> {
+    regular(OpenOptions::new().read(true).write(write).custom_flags(libc::O_NONBLOCK).open(path)?)
 }
 
-/// Opens a file for writing, which is made if needed, but not through a symbolic link; its contents stay.
+/// Opens a regular file for reading, but not by a symbolic link.
+pub fn open_unlinked(path: &Path) -> io::Result<File> {
+    regular(OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?)
+}
+
+/// Opens a regular file for writing, which is made if needed, but not through a symbolic link; its contents stay.
 pub fn create_unlinked(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.create(true).truncate(false).write(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(path)
+    options.create(true).truncate(false).write(true).mode(0o600);
+    regular(options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?)
+}
+
+/// Looks at what is open already: a path may lead to something else a moment later.
+fn regular(file: File) -> io::Result<File> {
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("expected a regular file, found something else")),
+    }
+}
+
+/// Fails if this process may not write to a file or a folder: `ErrorKind::PermissionDenied`, or
+/// `ErrorKind::ReadOnlyFilesystem`.
+pub fn check_writable(path: &Path) -> io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the path ends with a zero byte, and the kernel only reads it.
+    let result = unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), libc::W_OK, libc::AT_EACCESS) };
+    check(result).map(|_| ())
+}
+
+/// The same for an open file, however it was opened.
+pub fn check_writable_open(file: BorrowedFd<'_>) -> io::Result<()> {
+    check_writable(by_descriptor(file).as_ref())
 }
 
 /// Largest value of an extended attribute that [`attribute`] reads.
@@ -67,6 +97,19 @@ pub fn create_attribute(file: BorrowedFd<'_>, name: &CStr, value: &[u8]) -> io::
     check(unsafe { libc::fsetxattr(file.as_raw_fd(), name.as_ptr(), at, len, libc::XATTR_CREATE) })?;
     // SAFETY: the descriptor is open for as long as it is borrowed; no pointers are passed.
     check(unsafe { libc::fsync(file.as_raw_fd()) }).map(|_| ())
+}
+
+/// Magic number of exFAT (`EXFAT_SUPER_MAGIC`).
+const EXFAT: libc::c_long = 0x2011_bab0;
+
+/// Returns true unless an open file may have another inode number after its file system is mounted again, as with FUSE and
+/// FAT.
+pub fn has_lasting_inodes(file: BorrowedFd<'_>) -> bool {
+    // SAFETY: all bits zero is a valid value of this struct of integers.
+    let mut found: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes one struct through the pointer, which is valid for the call.
+    let result = check(unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut found) });
+    result.is_ok() && ![libc::FUSE_SUPER_MAGIC, libc::MSDOS_SUPER_MAGIC, EXFAT].contains(&found.f_type)
 }
 
 /// Opens what is open already once more, past the page cache. `ErrorKind::InvalidInput` where the file system

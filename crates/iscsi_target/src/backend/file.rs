@@ -4,7 +4,7 @@
 //! programs that ignore the lock can still do harm. How it is read and written is in `disk.rs`; block
 //! devices are in `device.rs`.
 
-use std::fs::{OpenOptions, TryLockError};
+use std::fs::TryLockError;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
@@ -24,7 +24,7 @@ impl Disk {
         let system = |action| move |source| OpenError::System { action, path: owned(), source };
         let read_only = open_as.read_only;
 
-        // Looked at before it is opened: opening a pipe would wait for its other end.
+        // Looked at before it is opened, to say what it is instead.
         let kind = match path.metadata() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(OpenError::Missing { path: owned() });
@@ -41,7 +41,7 @@ impl Disk {
         }
         let action =
             if read_only { "open for reading" } else { "open for writing (',ro' serves it read-only)" };
-        let file = OpenOptions::new().read(true).write(!read_only).open(path).map_err(system(action))?;
+        let file = net::fs::open_regular(path, !read_only).map_err(system(action))?;
 
         let locked = if read_only { file.try_lock_shared() } else { file.try_lock() };
         match locked {
@@ -77,7 +77,7 @@ impl Disk {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{self, File};
+    use std::fs::{self, File, OpenOptions};
     use std::io::ErrorKind;
     use std::os::fd::AsFd;
     use std::path::PathBuf;

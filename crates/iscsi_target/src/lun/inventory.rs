@@ -135,12 +135,12 @@ impl Luns {
         self.nexuses = Nexuses::restore(list);
     }
 
-    /// All nexuses with the stores they know, if that has changed since the last call.
-    pub fn take_news(&mut self) -> Option<NexusList> {
-        self.nexuses.take_news().then(|| self.nexuses.list())
+    /// All nexuses with the stores they know, to be kept, and the version of this list.
+    pub fn take_nexuses(&mut self) -> (u64, NexusList) {
+        self.nexuses.take()
     }
 
-    /// Returns true if [`Luns::take_news`] has something.
+    /// Returns true if nexuses have changed since the last [`Luns::take_nexuses`].
     pub fn has_news(&self) -> bool {
         self.nexuses.has_news()
     }

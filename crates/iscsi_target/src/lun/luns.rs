@@ -123,15 +123,18 @@ impl Luns {
 
     /// A session of `port` logged in. It is told once per LUN that the LUN may have been reset since it last
     /// looked; a memory LUN of a target that was started again is empty, so this is not a formality.
-    pub fn begin(&mut self, nexus: Nexus, port: Port) {
+    ///
+    /// Returns the version from which on lists of nexuses have this one ([`Luns::take_nexuses`]).
+    pub fn begin(&mut self, nexus: Nexus, port: Port) -> u64 {
         let port = Arc::new(port);
-        self.nexuses.begin(&port, &self.current);
+        let version = self.nexuses.begin(&port, &self.current);
         for lun in self.slots.iter_mut().flatten() {
             let knows_another = self.nexuses.knows_another(&port, lun.number, &lun.known());
             lun.attentions.begin(nexus, knows_another);
             lun.reservations.begin(nexus, &port);
         }
         self.sessions.insert(nexus, port);
+        version
     }
 
     /// Returns true if a session is the only one.

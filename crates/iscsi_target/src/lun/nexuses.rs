@@ -39,8 +39,10 @@ pub(super) struct Nexuses {
     /// Nexuses without a session, by the numbers of their ends.
     ended: BTreeMap<u64, Arc<Port>>,
     last_end: u64,
-    /// Something has changed since the last [`Nexuses::take_news`].
-    has_news: bool,
+    /// Number of the last change.
+    version: u64,
+    /// The last one that [`Nexuses::take`] has returned.
+    taken: u64,
 }
 
 #[derive(Debug)]
@@ -48,6 +50,8 @@ struct Entry {
     stores: Arc<KnownStores>,
     /// Number of its end, if it has no session.
     ended: Option<u64>,
+    /// The change since which it knows these stores.
+    version: u64,
 }
 
 /// All nexuses with the stores they know; nexuses without a session come first, in the order of their ends.
@@ -66,27 +70,33 @@ impl Nexuses {
     pub(super) fn restore(list: NexusList) -> Nexuses {
         let mut nexuses = Nexuses::default();
         for (port, stores) in list.0 {
-            nexuses.entries.insert(Arc::clone(&port), Entry { stores, ended: None });
+            nexuses.entries.insert(Arc::clone(&port), Entry { stores, ended: None, version: 0 });
             nexuses.end(&port, false);
         }
-        nexuses.has_news = false;
+        nexuses.version = 0;
         nexuses
     }
 
-    /// A session of `port` begins while `current` are served: it knows them, unless it knows others already.
-    pub(super) fn begin(&mut self, port: &Arc<Port>, current: &Arc<KnownStores>) {
-        self.has_news = true;
-        let fresh = || Entry { stores: Arc::clone(current), ended: None };
+    /// A session of `port` begins while `current` are served: it knows them, unless it knows others already. Returns the
+    /// version from which on lists say so: an earlier one where the nexus is known, so that most logins change nothing.
+    pub(super) fn begin(&mut self, port: &Arc<Port>, current: &Arc<KnownStores>) -> u64 {
+        let next = self.version + 1;
+        let fresh = || Entry { stores: Arc::clone(current), ended: None, version: next };
         let entry = self.entries.entry(Arc::clone(port)).or_insert_with(fresh);
-        if let Some(end) = entry.ended.take() {
+        entry.learn(with_new(&entry.stores, current), next);
+        let end = entry.ended.take();
+        if end.is_some() || entry.version == next {
+            self.version = next;
+        }
+        if let Some(end) = end {
             self.ended.remove(&end);
         }
-        entry.stores = with_new(&entry.stores, current);
+        entry.version
     }
 
     /// A session ends. With a logout of the initiator's own accord nothing is known of it any more.
     pub(super) fn end(&mut self, port: &Arc<Port>, is_logout: bool) {
-        self.has_news = true;
+        self.version += 1;
         if is_logout {
             self.entries.remove(port);
         } else if let Some(entry) = self.entries.get_mut(port) {
@@ -123,12 +133,12 @@ impl Nexuses {
 
     /// Changes the stores known to all nexuses with a session. Most know the same, and share it.
     fn update(&mut self, change: impl Fn(&Arc<KnownStores>) -> Arc<KnownStores>) {
-        self.has_news = true;
+        self.version += 1;
         let mut changed: HashMap<*const KnownStores, (Arc<KnownStores>, Arc<KnownStores>)> = HashMap::new();
         for entry in self.entries.values_mut().filter(|entry| entry.ended.is_none()) {
             let old = &entry.stores;
             let (_, new) = changed.entry(Arc::as_ptr(old)).or_insert_with(|| (Arc::clone(old), change(old)));
-            entry.stores = Arc::clone(new);
+            entry.learn(Arc::clone(new), self.version);
         }
     }
 
@@ -151,18 +161,18 @@ impl Nexuses {
         self.entries.iter().filter(move |(_, entry)| is_concerned(entry)).map(|(port, _)| port)
     }
 
-    /// Returns true if something has changed since the last call.
-    pub(super) fn take_news(&mut self) -> bool {
-        std::mem::take(&mut self.has_news)
-    }
-
-    /// Returns true if something has changed since the last [`Nexuses::take_news`].
+    /// Returns true if something has changed since the last [`Nexuses::take`].
     pub(super) fn has_news(&self) -> bool {
-        self.has_news
+        self.version != self.taken
     }
 
-    /// All nexuses, to be kept.
-    pub(super) fn list(&self) -> NexusList {
+    /// All nexuses, to be kept, and the version of this list.
+    pub(super) fn take(&mut self) -> (u64, NexusList) {
+        self.taken = self.version;
+        (self.version, self.list())
+    }
+
+    fn list(&self) -> NexusList {
         let ended = self.ended.values().filter_map(|port| self.entries.get_key_value(port));
         let open = self.entries.iter().filter(|(_, entry)| entry.ended.is_none());
         NexusList(
@@ -172,6 +182,12 @@ impl Nexuses {
 }
 
 impl Entry {
+    fn learn(&mut self, stores: Arc<KnownStores>, version: u64) {
+        if !Arc::ptr_eq(&self.stores, &stores) {
+            (self.stores, self.version) = (stores, version);
+        }
+    }
+
     fn knows_another(&self, number: u16, now: &KnownStore) -> bool {
         self.stores.0.get(&number).is_some_and(|known| !known.is_still(now))
     }
@@ -221,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_learns_the_size_to_which_a_store_has_grown() {
+    fn size_known_after_another_login() {
         let mut nexuses = Nexuses::default();
         let one = port(1);
         nexuses.begin(&one, &stores(&[(0, store(7, 100))]));
@@ -232,11 +248,39 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_stands_until_a_logout() {
+    fn versions_since_which_lists_have_a_nexus() {
+        let mut nexuses = Nexuses::default();
+        let (one, two) = (port(1), port(2));
+        let first = stores(&[(0, store(7, 100))]);
+        assert_eq!(nexuses.begin(&one, &first), 1);
+        let (version, list) = nexuses.take();
+        assert_eq!((version, list.0.len()), (1, 1));
+        // A session in the place of another, which is the same nexus.
+        assert_eq!(nexuses.begin(&one, &first), 1);
+        assert!(!nexuses.has_news());
+        assert_eq!(nexuses.begin(&two, &first), 2);
+        nexuses.end(&one, false);
+        assert_eq!(nexuses.begin(&one, &first), 1, "earlier lists have it");
+        assert!(nexuses.has_news(), "lists are in the order of the ends");
+        let (version, list) = nexuses.take();
+        assert_eq!(nexuses.begin(&one, &stores(&[(1, store(8, 100))])), version + 1);
+        nexuses.come(&stores(&[(2, store(9, 100))]));
+        assert_eq!(nexuses.begin(&two, &first), version + 2);
+        assert!(nexuses.has_news());
+        let mut restored = Nexuses::restore(list);
+        assert!(!restored.has_news());
+        assert_eq!(restored.begin(&one, &first), 0);
+        assert_eq!(restored.begin(&port(3), &first), 2);
+    }
+
+    #[test]
+    fn knowledge_until_a_logout() {
         let mut nexuses = Nexuses::default();
         let (one, two) = (port(1), port(2));
         nexuses.begin(&one, &stores(&[(0, store(7, 100))]));
-        assert!(nexuses.take_news() && !nexuses.has_news());
+        assert!(nexuses.has_news());
+        nexuses.take();
+        assert!(!nexuses.has_news());
         let knows_another = |nexuses: &Nexuses, port: &Port, now| nexuses.knows_another(port, 0, &now);
         for (now, expected) in [
             (store(7, 100), false),
@@ -262,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_there_gets_to_know_what_comes_and_what_grows() {
+    fn knowledge_of_open_sessions_after_a_reload() {
         let mut nexuses = Nexuses::default();
         let (open, away, shut) = (port(1), port(2), port(3));
         let first = stores(&[(0, store(7, 100))]);
@@ -289,11 +333,13 @@ mod tests {
     }
 
     #[test]
-    fn those_that_have_left_are_bounded() {
+    fn bound_of_nexuses_without_a_session() {
         let mut nexuses = Nexuses::default();
         let current = stores(&[(0, store(7, 100))]);
         let all: Vec<_> = (0..ENDED_MAX as u32 + 5).map(port).collect();
-        all.iter().for_each(|port| nexuses.begin(port, &current));
+        for port in &all {
+            nexuses.begin(port, &current);
+        }
         assert_eq!(nexuses.list().0.len(), ENDED_MAX + 5, "those with a session all count");
         all.iter().rev().for_each(|port| nexuses.end(port, false));
         let kept = |port: &Arc<Port>| nexuses.knows_another(port, 0, &store(8, 1));

@@ -67,7 +67,7 @@ const LOCK: &str = ".lock";
 impl Register {
     /// Opens the register of target `iqn` in the state folder; also returns its contents.
     pub fn open(state: &Path, iqn: &str) -> Result<(Register, NexusList), RegisterError> {
-        let path = with_suffix(state.join(escape(iqn).replace('/', "%2f")), SUFFIX);
+        let path = place(state, iqn);
         let failed = |source| RegisterError::System { path: path.clone(), source };
         fs::create_dir_all(state).map_err(failed)?;
         let lock_path = with_suffix(path.clone(), LOCK);
@@ -77,15 +77,13 @@ impl Register {
             Err(TryLockError::WouldBlock) => return Err(RegisterError::Locked { path }),
             Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
-        let list = match safe_file::read(&path).map_err(failed)? {
-            Some(text) => parse(&text).map_err(|(found, expected)| RegisterError::Damaged {
-                path: path.clone(),
-                found: found.chars().take(80).collect(),
-                expected,
-            })?,
-            None => NexusList::default(),
-        };
+        let list = load(&path)?;
         Ok((Register { path, _lock: lock }, list))
+    }
+
+    /// Checks the register of target `iqn` without opening it: a target that runs may have it.
+    pub fn check(state: &Path, iqn: &str) -> Result<(), RegisterError> {
+        load(&place(state, iqn)).map(|_| ())
     }
 
     /// Its file.
@@ -95,8 +93,24 @@ impl Register {
 
     /// Puts `list` on stable storage; may block.
     pub fn save(&self, list: &NexusList) -> io::Result<()> {
-        safe_file::replace(&self.path, &to_text(list))
+        safe_file::overwrite(&self.path, &to_text(list))
     }
+}
+
+fn place(state: &Path, iqn: &str) -> PathBuf {
+    with_suffix(state.join(escape(iqn).replace('/', "%2f")), SUFFIX)
+}
+
+fn load(path: &Path) -> Result<NexusList, RegisterError> {
+    let text = safe_file::read(path);
+    let Some(text) = text.map_err(|source| RegisterError::System { path: path.to_owned(), source })? else {
+        return Ok(NexusList::default());
+    };
+    parse(&text).map_err(|(found, expected)| RegisterError::Damaged {
+        path: path.to_owned(),
+        found: found.chars().take(80).collect(),
+        expected,
+    })
 }
 
 fn to_text(list: &NexusList) -> String {
@@ -187,11 +201,25 @@ mod tests {
         let (register, found) = Register::open(dir.path(), IQN).unwrap();
         assert_eq!(found, NexusList::default());
         register.save(&list()).unwrap();
+        Register::check(dir.path(), IQN).unwrap();
+        Register::check(&dir.path().join("none"), IQN).unwrap();
+        assert!(!dir.path().join("none").exists());
         let error = Register::open(dir.path(), IQN).unwrap_err().to_string();
         assert!(error.contains("in use by another target of the same name"), "{error}");
         assert_eq!(Register::open(dir.path(), "iqn.other/../x").unwrap().1, NexusList::default());
         drop(register);
         assert_eq!(Register::open(dir.path(), IQN).unwrap().1, list());
+    }
+
+    #[test]
+    fn a_folder_that_has_gone_is_not_made_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("state");
+        let (register, _) = Register::open(&state, IQN).unwrap();
+        register.save(&list()).unwrap();
+        fs::remove_dir_all(&state).unwrap();
+        assert_eq!(register.save(&list()).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(!state.exists());
     }
 
     #[test]
@@ -205,6 +233,7 @@ mod tests {
         let check = |bytes: &[u8]| {
             fs::write(&path, bytes).unwrap();
             let error = Register::open(dir.path(), IQN).unwrap_err().to_string();
+            assert_eq!(Register::check(dir.path(), IQN).unwrap_err().to_string(), error);
             assert!(error.contains("is damaged") || error.contains("cannot use"), "{error}");
         };
         for at in 0..good.len() {

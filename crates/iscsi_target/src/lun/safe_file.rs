@@ -4,9 +4,11 @@
 //! new one. Symbolic links are not followed: the folder may be one that others can write to.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+use super::identity::random;
 
 /// Longest file that is read; longer ones are none of ours.
 const MOST_BYTES: u64 = 256 << 20;
@@ -14,7 +16,9 @@ const MOST_BYTES: u64 = 256 << 20;
 /// The text of a file, `None` if there is no file.
 pub(super) fn read(path: &Path) -> io::Result<Option<String>> {
     let file = match net::fs::open_unlinked(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
         file => file?,
     };
     let mut text = String::new();
@@ -22,27 +26,83 @@ pub(super) fn read(path: &Path) -> io::Result<Option<String>> {
     Ok(Some(text))
 }
 
+/// Creates a file with this text, which is on stable storage then: `ErrorKind::AlreadyExists` if there is one. Several
+/// processes may do so at once: one succeeds, and none sees a part of the text. Its folder is made if needed.
+pub(super) fn create(path: &Path, text: &str) -> io::Result<()> {
+    let dir = folder(path);
+    fs::create_dir_all(dir).map_err(|error| match error.kind() {
+        // A file is in the place of the folder.
+        ErrorKind::AlreadyExists => ErrorKind::NotADirectory.into(),
+        _ => error,
+    })?;
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(format!(".{:016x}.new", random()));
+    let draft = Path::new(&draft);
+    let created = write_new(draft, text).and_then(|()| match fs::hard_link(draft, path) {
+        // File systems without links, such as vfat.
+        Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::Unsupported) => {
+            write_new(path, text)
+        }
+        linked => linked,
+    });
+    // It exists unless the first step failed.
+    let _ = fs::remove_file(draft);
+    created?;
+    File::open(dir)?.sync_all()
+}
+
+/// Fails where [`create`] would, as far as can be seen without creating anything.
+pub(super) fn check_create(path: &Path) -> io::Result<()> {
+    for dir in folder(path).ancestors() {
+        let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+        match fs::metadata(dir) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+            Ok(found) if found.is_dir() => return net::fs::check_writable(dir),
+            Ok(_) => return Err(ErrorKind::NotADirectory.into()),
+        }
+    }
+    Err(ErrorKind::NotFound.into())
+}
+
+/// Writes a file that does not exist yet; nothing is left of it if that fails.
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    if written.is_err() {
+        let _ = fs::remove_file(path);
+    }
+    written
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Replaces the text of a file, which is on stable storage then. Its folder is made if needed.
 pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::create_dir_all(dir)?;
+    fs::create_dir_all(folder(path))?;
+    overwrite(path, text)
+}
+
+/// The same where the folder has to be there: one that has gone, with a mount for instance, is not made anew in its place.
+pub(super) fn overwrite(path: &Path, text: &str) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     // One that an earlier crash has left, or that somebody else has put there.
     match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
+    write_new(Path::new(&new), text)?;
     fs::rename(&new, path)?;
-    File::open(dir)?.sync_all()
+    File::open(folder(path))?.sync_all()
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::process::Command;
 
     use super::*;
 
@@ -51,12 +111,51 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("below/state");
         assert_eq!(read(&path).unwrap(), None);
+        assert_eq!(overwrite(&path, "one").unwrap_err().kind(), ErrorKind::NotFound);
+        assert!(!dir.path().join("below").exists());
         for text in ["one", "another"] {
             replace(&path, text).unwrap();
             assert_eq!(read(&path).unwrap().as_deref(), Some(text));
         }
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(dir.path().join("below")).unwrap().count(), 1, "nothing is left lying about");
+    }
+
+    #[test]
+    fn a_file_is_created_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("below/state");
+        create(&path, "one").unwrap();
+        assert_eq!(create(&path, "another").unwrap_err().kind(), ErrorKind::AlreadyExists);
+        assert_eq!(read(&path).unwrap().as_deref(), Some("one"));
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(dir.path().join("below")).unwrap().count(), 1, "no draft is left");
+        symlink("nowhere", dir.path().join("link")).unwrap();
+        assert_eq!(create(&dir.path().join("link"), "one").unwrap_err().kind(), ErrorKind::AlreadyExists);
+        let below_a_file = create(&path.join("state"), "one").unwrap_err();
+        assert_eq!(below_a_file.kind(), ErrorKind::NotADirectory);
+    }
+
+    #[test]
+    fn regular_files_alone_are_opened() {
+        use net::fs::{create_unlinked, open_regular, open_unlinked};
+
+        let dir = tempfile::tempdir().unwrap();
+        let [file, fifo, link, none] = ["file", "fifo", "link", "none"].map(|name| dir.path().join(name));
+        fs::write(&file, "text").unwrap();
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        symlink(&file, &link).unwrap();
+        let opened = |path: &Path| {
+            let all = [open_regular(path, false), open_regular(path, true), open_unlinked(path)];
+            (all.map(|file| file.is_ok()), create_unlinked(path).is_ok())
+        };
+        assert_eq!(opened(&file), ([true; 3], true));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "text");
+        for other in [&*fifo, dir.path(), Path::new("/dev/null")] {
+            assert_eq!(opened(other), ([false; 3], false), "{}", other.display());
+        }
+        assert_eq!(opened(&link), ([true, true, false], false));
+        assert_eq!(opened(&none), ([false; 3], true));
     }
 
     #[test]

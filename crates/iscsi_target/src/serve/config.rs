@@ -120,8 +120,8 @@ pub enum ServeError {
     },
     /// A second signal to end came while calls that block, so many, were still waited for.
     #[error(
-        "ended by another signal before all calls of stores or for a configuration had come back ({0} had not); what they \
-         were to write may be missing"
+        "ended by another signal before all calls of stores, for a configuration or for the register had come back ({0} \
+         had not); what they were to write may be missing"
     )]
     Unfinished(usize),
     /// A table cannot be written.

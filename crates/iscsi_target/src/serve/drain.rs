@@ -7,9 +7,10 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use event::Instant;
-use net::{Signal, wait};
+use net::{Signal, clock, wait};
 
 use super::end::End;
+use super::registrar::Registrar;
 use super::reload::Reloader;
 use super::{Target, log};
 
@@ -84,25 +85,33 @@ impl Target {
     }
 
     /// Waits for the calls that are under way, as no connection does any more; how many are left when a signal ends that.
-    pub(super) fn wait_for_calls(&self) -> io::Result<usize> {
-        let (workers, reloader, mut told_in) = (&self.shared.workers, self.reloader.as_ref(), Some(CALLS));
-        let reloader_fd = reloader.map_or(workers.as_fd(), AsFd::as_fd);
+    pub(super) fn wait_for_calls(&mut self) -> io::Result<usize> {
+        let mut told_in = Some(CALLS);
         loop {
-            drop(workers.results());
-            let pending = workers.pending() + reloader.map_or(0, Reloader::pending);
+            drop(self.shared.workers.results());
+            self.finish_register(clock::now());
+            let (workers, reloader) = (&self.shared.workers, self.reloader.as_ref());
+            let registrar = self.registrar.as_ref();
+            let others = reloader.map_or(0, Reloader::pending) + registrar.map_or(0, Registrar::pending);
+            let pending = workers.pending() + others;
             if pending == 0 {
+                // The last one may have ended a moment ago.
+                self.finish_register(clock::now());
                 return Ok(0);
             }
-            let ready = wait::readable([self.signals.as_fd(), workers.as_fd(), reloader_fd], told_in)?;
+            let reloader_fd = reloader.map_or(workers.as_fd(), AsFd::as_fd);
+            let registrar_fd = registrar.map_or(workers.as_fd(), AsFd::as_fd);
+            let all = [self.signals.as_fd(), workers.as_fd(), reloader_fd, registrar_fd];
+            let ready = wait::readable(all, told_in)?;
             while let Some(signal) = self.signals.take() {
                 if signal == Signal::End {
                     return Ok(pending);
                 }
             }
-            if ready == [false; 3] && told_in.take().is_some() {
+            if ready == [false; 4] && told_in.take().is_some() {
                 log(format_args!(
-                    "calls of stores or for a configuration have not come back ({pending}); they are waited for until another \
-                     signal to end comes"
+                    "calls of stores, for a configuration or for the register have not come back ({pending}); they are \
+                     waited for until another signal to end comes"
                 ));
             }
         }

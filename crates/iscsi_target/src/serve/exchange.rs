@@ -243,7 +243,7 @@ impl Active<'_> {
         side.session.set_separate_status(self.shared.compat.separate_status);
         if side.iqn.is_some() {
             let port = Port { name: name::folded(&candidate.initiator_name), isid: candidate.isid };
-            self.shared.luns.begin(nexus, port);
+            side.register_version = self.shared.luns.begin(nexus, port);
         }
         self.shared.stats.sessions += 1;
         self.shared.open_sessions += 1;

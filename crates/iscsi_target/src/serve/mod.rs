@@ -18,7 +18,6 @@ mod exchange;
 mod jobs;
 mod lingering;
 mod listener;
-mod log;
 mod manage;
 mod member;
 mod parameters;
@@ -60,6 +59,7 @@ use tables::Recorder;
 use tables::manifest::Trace;
 
 use crate::compat::Compat;
+use crate::log::{self};
 use crate::lun::{Luns, Nexus, PORTAL_GROUP_TAG, Register};
 use budget::Budget;
 use chores::Chores;
@@ -107,6 +107,7 @@ const LISTENER_TOKENS: u64 = 1 << 40;
 const WORKERS_TOKEN: u64 = 2 << 40;
 const SIGNALS_TOKEN: u64 = 3 << 40;
 const RELOAD_TOKEN: u64 = 4 << 40;
+const REGISTER_TOKEN: u64 = 5 << 40;
 
 /// A target.
 pub struct Target {
@@ -188,6 +189,8 @@ struct Shared {
     cold_reset: Vec<String>,
     portals: Portals,
     open_sessions: usize,
+    /// Version of the register that is kept, the largest one if none is awaited.
+    register_version: u64,
     /// See [`Side::count_early`].
     early_bytes: usize,
     unread: AllUnread,
@@ -221,6 +224,9 @@ impl Target {
         let store_watch = StoreWatch::start(luns.watched())?;
         let poll = Poll::new()?;
         poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
+        if let Some(registrar) = &registrar {
+            poll.add(registrar.as_fd(), REGISTER_TOKEN, Interest::READ)?;
+        }
         let congestion = config.congestion.as_deref();
         let listen = config.listening().map(|address| Listener::open(address, congestion));
         let listeners = listen.collect::<Result<Vec<_>, _>>()?;
@@ -281,6 +287,7 @@ impl Target {
                 cold_reset: config.initiators.cold_reset.clone(),
                 portals,
                 open_sessions: 0,
+                register_version: if registrar.is_some() { 0 } else { u64::MAX },
                 early_bytes: 0,
                 unread: AllUnread::default(),
                 turn: TurnClock::default(),
@@ -332,6 +339,7 @@ impl Target {
         if unfinished > 0 {
             self.shared.workers.abandon();
             self.reloader.take().into_iter().for_each(Reloader::abandon);
+            self.registrar.take().into_iter().for_each(Registrar::abandon);
         } else {
             drop(self.shared.workers);
         }
@@ -457,6 +465,7 @@ impl Service for Target {
         match ready.token {
             SIGNALS_TOKEN => self.signalled(now),
             RELOAD_TOKEN => self.finish_reload(now)?,
+            REGISTER_TOKEN => self.finish_register(now),
             WORKERS_TOKEN => {
                 for done in self.shared.workers.results() {
                     self.finish(done);
@@ -553,9 +562,10 @@ impl Service for Target {
         if !self.shared.ended.is_empty() {
             self.manage(now);
         }
+        let register_at = self.keep_sessions(now);
         self.resume_paused();
         let mut next = self.next_sample.min(self.next_roll_call).min(self.next_release());
-        next = next.min(self.keep_sessions(now));
+        next = next.min(register_at);
         next = next.min(self.shared.waiting.next_due());
         let resumes = self.spaced.iter().filter_map(|index| self.clients.get(*index)?.resume_at());
         next = resumes.fold(next, Instant::min);

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use engine::{Claim, Step, Workers};
 use event::Instant;
-use net::{Interest, Signal, tcp};
+use net::{Interest, Signal, clock, tcp};
 
 use super::listener::{Listener, portals};
 use super::portals::Portals;
@@ -254,43 +254,57 @@ impl Target {
             if strangers.is_empty() {
                 continue;
             }
-            let sessions = self.names_of(&strangers);
+            let (sessions, away) = self.names_of(&strangers);
             if !wanted.replaceable.contains(&lun.number()) {
-                return Err(replacing::refusal(lun, &sessions));
+                return Err(replacing::refusal(lun, &sessions, away));
             }
             all.push(CutOff { lun: lun.number(), sessions });
         }
         Ok(all)
     }
 
-    fn names_of(&self, strangers: &[Stranger]) -> Vec<String> {
+    /// Names of sessions, and how many of them are not connected.
+    fn names_of(&self, strangers: &[Stranger]) -> (Vec<String>, usize) {
         let sides: HashMap<Nexus, &Side> = self.sides.iter().map(|(_, side)| (side.nexus, side)).collect();
         let peer = |stranger: &Stranger| {
             let member = sides.get(&stranger.session?)?.members.first()?;
             Some(self.clients.get(member.client)?.link.peer.to_string())
         };
-        let place = |stranger: &Stranger| peer(stranger).unwrap_or_else(|| NOT_CONNECTED.to_owned());
-        strangers.iter().map(|stranger| replacing::name(&stranger.port, &place(stranger))).collect()
+        let peers: Vec<Option<String>> = strangers.iter().map(peer).collect();
+        let away = peers.iter().filter(|peer| peer.is_none()).count();
+        let name = |(stranger, peer): (&Stranger, Option<String>)| {
+            replacing::name(&stranger.port, &peer.unwrap_or_else(|| NOT_CONNECTED.to_owned()))
+        };
+        (strangers.iter().zip(peers).map(name).collect(), away)
     }
 
-    /// Has the register written if it has changed; returns the time to look again.
+    /// Has the register written if it has changed, or could not be written; returns the time to look again.
     pub(super) fn keep_sessions(&mut self, now: Instant) -> Instant {
-        match &self.registrar {
-            Some(registrar) if self.shared.luns.has_news() => {
-                if registrar.is_busy() {
-                    return now + LOOK_EVERY;
-                }
-                self.shared.luns.take_news().into_iter().for_each(|list| registrar.save(list));
-                Instant::FAR_FUTURE
-            }
-            _ => Instant::FAR_FUTURE,
+        let Some(registrar) = &mut self.registrar else { return Instant::FAR_FUTURE };
+        let luns = &mut self.shared.luns;
+        if (luns.has_news() || registrar.is_due(now)) && registrar.pending() == 0 {
+            registrar.save(luns.take_nexuses(), now);
+        }
+        if registrar.is_late(now) {
+            self.shared.register_version = u64::MAX;
+        }
+        registrar.next_look(now)
+    }
+
+    /// A list of nexuses is written, or could not be: either way its sessions are served.
+    pub(super) fn finish_register(&mut self, now: Instant) {
+        if let Some(version) = self.registrar.as_mut().and_then(|registrar| registrar.finish(now)) {
+            self.shared.register_version = version;
         }
     }
 
-    /// The same at the end, which waits for it.
+    /// The same at the end, when a write that has failed is not due yet; [`Target::wait_for_calls`] waits for it.
     pub(super) fn keep_sessions_at_last(&mut self) {
-        if let Some(registrar) = self.registrar.take() {
-            self.shared.luns.take_news().into_iter().for_each(|list| registrar.save(list));
+        let luns = &mut self.shared.luns;
+        if let Some(registrar) = &mut self.registrar
+            && (luns.has_news() || registrar.is_behind())
+        {
+            registrar.save(luns.take_nexuses(), clock::now());
         }
     }
 

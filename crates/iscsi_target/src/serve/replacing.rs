@@ -88,16 +88,24 @@ fn size(
     Ok(Some(bytes / block).filter(|now| *now != blocks))
 }
 
-/// The error of a reload whose LUN these sessions take for another.
-pub(super) fn refusal(lun: &Lun, sessions: &[String]) -> String {
-    format!(
+/// The error of a reload whose LUN these sessions take for another; `away` of them are not connected.
+pub(super) fn refusal(lun: &Lun, sessions: &[String], away: usize) -> String {
+    let text = format!(
         "LUN {} ({}) is another disk than the one that these sessions know under its number, and they would write into it: \
          {}; have them log out, give the LUN another number, or set replace = \"force\" with it, which closes the LUN to them \
          until they log out",
         lun.number(),
         lun.spec(),
         list(sessions)
-    )
+    );
+    match away {
+        0 => text,
+        _ => format!(
+            "{text}; {away} of {} not connected: a session whose host or process is gone cannot log out, and replace = \
+             \"force\" is safe for it",
+            sessions.len()
+        ),
+    }
 }
 
 /// Says which LUNs are closed to sessions of an earlier process.
@@ -135,6 +143,7 @@ fn list(sessions: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lun::Opening;
 
     #[test]
     fn sizes() {
@@ -154,6 +163,15 @@ mod tests {
             let text = of(spec, bytes).unwrap_err();
             assert!(text.contains(&format!("has shrunk from 51200 to {bytes} bytes")), "{text}");
         }
+    }
+
+    #[test]
+    fn sessions_that_are_not_connected_are_counted() {
+        let lun = Lun::open(&"memory:1MiB".parse().unwrap(), 3, Opening::of("iqn.t", None)).unwrap();
+        let names = ["one".to_owned(), "two".to_owned()];
+        let said = |away| refusal(&lun, &names, away);
+        assert!(!said(0).contains("not connected") && said(0).contains("one, two; have them log out"));
+        assert!(said(1).contains("1 of 2 not connected: a session whose host or process is gone"));
     }
 
     #[test]

@@ -25,8 +25,11 @@ impl Side {
     /// are free. One whose initiator is filling a buffer is read as long as there is memory for the data: see `budget`.
     /// A connection that does not listen to its answers is not read either. A session without buffers is never held up by
     /// those of others.
+    ///
+    /// Nor is one read that began a moment ago, until the register has its nexus: after a crash, the target closes a LUN
+    /// that was replaced only to nexuses in the register.
     pub(super) fn may_read(&self, connection: ConnectionId, shared: &Shared) -> bool {
-        if self.session.is_backed_up(connection) {
+        if self.session.is_backed_up(connection) || self.register_version > shared.register_version {
             return false;
         }
         if self.holds.filling > 0 {

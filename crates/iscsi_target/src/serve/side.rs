@@ -41,6 +41,8 @@ pub(super) struct Side {
     number: u64,
     /// The target it is logged in to; `None` for discovery.
     pub(super) iqn: Option<String>,
+    /// Version of the register that has its nexus; nothing of it is read before that is kept.
+    pub(super) register_version: u64,
     pub(super) session: Session,
     pub(super) members: Vec<Member>,
     pub(super) transfers: Slab<Transfer>,
@@ -93,6 +95,7 @@ impl Side {
             tsih: admitted.tsih,
             number,
             iqn: candidate.target_name.clone().filter(|_| !candidate.discovery),
+            register_version: 0,
             session,
             members: vec![Member::new(ConnectionId::LEADING, client, local)],
             transfers: Slab::new(),

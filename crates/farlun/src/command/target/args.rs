@@ -41,10 +41,11 @@ Options of a LUN:
   block=512|4096     bytes per logical block [default: 512, or the device's own]
   prealloc           all of its memory is taken at the start (memory)
   direct[=on|off]    past the page cache (files and block devices) [default: off]
-  serial=TEXT        unit serial number [default: generated once and kept with the file or device]
+  serial=TEXT        unit serial number [default: generated at first use; kept with the file, or for a device in the
+                     state folder]
   naa=HEX            NAA designator: 16 digits that begin with 2, 3 or 5, or 32 that begin with 6 [default: likewise]
   reservations=FILE  keeps persistent reservations when the target ends
-                     [default: PATH.farlun-reservations; for devices in /var/lib/farlun]
+                     [default: PATH.farlun-reservations; block devices: in the state folder, see --state]
   delay=[read:|write:]TIME[..TIME]
                      commands wait that long before they begin, or something in between
   rate=RATE          the store moves at most so much, such as 400mbit, one command after the other
@@ -124,8 +125,8 @@ pub(crate) struct TargetArgs {
     /// Commands that a session may have open at most [default: what its path needs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=WINDOW_MAX.into()))]
     pub(super) window: Option<u32>,
-    /// State folder: files that outlive the target [default: $STATE_DIRECTORY, which systemd sets; without either, identities and
-    /// reservations of block devices are in /var/lib/farlun, and sessions are not known after a restart]
+    /// State folder: identities and reservations of block devices, and the register of sessions
+    /// [default: $STATE_DIRECTORY; without either /var/lib/farlun, and no register]
     #[arg(long, value_name = "DIR")]
     pub(super) state: Option<PathBuf>,
     /// Write the tables sockets, sessions, layers and pdus (-far.parquet) to this directory

@@ -11,7 +11,7 @@ use net::tcp;
 use serde_json::{Value, json};
 
 use iscsi_target::lun::{
-    Identity, Lun, LunError, LunSpec, Opening, Source, check_identities, check_reservations,
+    Identity, Lun, LunError, LunSpec, Opening, Register, Source, check_identities, check_reservations,
 };
 use iscsi_target::{Compat, Config};
 
@@ -24,6 +24,7 @@ use crate::exit::{DONE, Exit, USAGE};
 /// Says what is wrong, or what would be served.
 pub(super) fn run(args: &TargetArgs, found: Result<Settings, SettingsError>) -> anyhow::Result<u8> {
     let checked = found.and_then(|settings| {
+        register(&settings.config)?;
         let luns = luns(&settings.config)?;
         let taken = listen(&settings.config)?;
         settings.config.trace.as_deref().map_or(Ok(()), trace)?;
@@ -83,6 +84,12 @@ fn luns(config: &Config) -> Result<Vec<Checked>, String> {
     });
     check_identities(known).map_err(|error| error.to_string())?;
     Ok(checked)
+}
+
+/// Reads the register of sessions, if there is a state folder. It may be in use: the target runs now, as a rule.
+fn register(config: &Config) -> Result<(), String> {
+    let Some(state) = &config.luns.state else { return Ok(()) };
+    Register::check(state, &config.iqn).map_err(|error| error.to_string())
 }
 
 /// Whether each LUN that is written has its store to itself. That a store is in use now says nothing of it.

@@ -87,7 +87,7 @@ impl Swap {
 }
 
 #[test]
-fn another_store_is_closed_to_who_knows_the_old_one_until_a_logout() {
+fn another_store_before_and_after_a_logout() {
     let mut swap = Swap::new("memory:1MiB");
     swap.replace("memory:1MiB");
     swap.expect_closed(OLD);
@@ -105,7 +105,7 @@ fn another_store_is_closed_to_who_knows_the_old_one_until_a_logout() {
 }
 
 #[test]
-fn a_store_that_comes_later_under_the_number_is_another_one_as_well() {
+fn another_store_that_comes_later() {
     let mut swap = Swap::new("memory:1MiB");
     swap.luns.change(&[0], Vec::new());
     swap.luns.release(0).unwrap();
@@ -125,7 +125,7 @@ fn a_store_that_comes_later_under_the_number_is_another_one_as_well() {
 }
 
 #[test]
-fn the_old_store_is_open_again_when_it_is_back() {
+fn the_old_store_after_its_return() {
     let dir = tempfile::tempdir().unwrap();
     let [first, second] = ["first", "second"].map(|name| {
         let path = dir.path().join(name);
@@ -149,7 +149,7 @@ fn the_old_store_is_open_again_when_it_is_back() {
 }
 
 #[test]
-fn a_lun_that_grows_tells_every_session_once() {
+fn unit_attentions_of_a_lun_that_grows() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("disk");
     File::create(&path).unwrap().set_len(1 << 20).unwrap();

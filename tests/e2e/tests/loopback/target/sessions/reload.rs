@@ -21,10 +21,10 @@ const POWER_ON: (u8, u8) = (0x29, 0x00);
 const LUNS_CHANGED: (u8, u8) = (0x3f, 0x0e);
 const NOT_SUPPORTED: (u8, u8) = (0x25, 0x00);
 
-/// A target and the file that it was told in.
+/// A target and the folder of its configuration. The target is dropped first, while the folder is there.
 struct Served {
-    folder: TempDir,
     target: Target,
+    folder: TempDir,
 }
 
 fn lun(number: u16, spec: &str) -> String {
@@ -43,7 +43,7 @@ impl Served {
         fs::write(&file, format!("listen = [\"127.0.0.1:0\"]\n{more}{}", luns.concat())).expect("a file");
         let mut command = farlun(["target", "--json", "--config", "target.toml"]);
         let target = Target::start(command.current_dir(folder.path()));
-        Served { folder, target }
+        Served { target, folder }
     }
 
     /// Puts another text into the file and has it read; what the target says.

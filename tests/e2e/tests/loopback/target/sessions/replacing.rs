@@ -2,32 +2,36 @@
 //! that is forced, over logins, reloads and restarts, until they log out.
 
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use e2e::ours::Target;
-use e2e::process::until;
+use e2e::process::{output, until};
 use e2e::relay::{Fate, Line};
-use e2e::{Service, farlun, port, run};
+use e2e::{Service, farlun, need, port, run, skip};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use wire::iscsi::{LogoutRequest, Pdu, async_event, logout_reason};
 use wire::scsi::{Cdb, StandardInquiry};
 
 use crate::peers::raw_initiator::{Flow, Session};
+use crate::target::files::mounts::{self, Loop, Mount, sparse};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const POWER_ON: (u8, u8) = (0x29, 0x00);
 const NOT_SUPPORTED: (u8, u8) = (0x25, 0x00);
 
+const IQN: &str = "iqn.2026-11.org.example:site";
 const LEN_BYTES: u64 = 1 << 20;
 const OLD: [u8; 6] = [0x80, 0, 0, 0, 0, 1];
 const OTHER: [u8; 6] = [0x80, 0, 0, 0, 0, 2];
 
-/// A target with a state folder, and files for LUNs.
+/// A target with a state folder, and files for LUNs. The target is dropped first, while the folder is there.
 struct Site {
+    target: Target,
     folder: TempDir,
     address: String,
-    target: Target,
 }
 
 /// A LUN in the file `name`.
@@ -45,7 +49,7 @@ impl Site {
         }
         let address = format!("127.0.0.1:{}", port::unused());
         let target = start(&folder, &address, luns);
-        Site { folder, address, target }
+        Site { target, folder, address }
     }
 
     /// Starts the target again, which has ended or been killed.
@@ -65,16 +69,19 @@ impl Site {
         fs::read(self.folder.path().join(name)).expect("a disk").iter().all(|byte| *byte == 0)
     }
 
-    /// Text of the register in the state folder.
+    /// Path of the register.
+    fn register_path(&self) -> PathBuf {
+        self.folder.path().join(format!("state/{IQN}.farlun-sessions"))
+    }
+
+    /// Text of the register.
     fn register(&self) -> String {
-        let files = fs::read_dir(self.folder.path().join("state")).into_iter().flatten().flatten();
-        let mut files = files.filter(|file| file.file_name().to_string_lossy().ends_with(".farlun-sessions"));
-        files.next().map_or(String::new(), |file| fs::read_to_string(file.path()).unwrap_or_default())
+        fs::read_to_string(self.register_path()).unwrap_or_default()
     }
 }
 
 fn text(address: &str, luns: &str) -> String {
-    format!("iqn = \"iqn.2026-11.org.example:site\"\nlisten = [\"{address}\"]\nstate = \"state\"\n{luns}")
+    format!("iqn = \"{IQN}\"\nlisten = [\"{address}\"]\nstate = \"state\"\n{luns}")
 }
 
 fn start(folder: &TempDir, address: &str, luns: &str) -> Target {
@@ -135,9 +142,9 @@ fn a_store_is_not_replaced_under_a_session() {
     // One that was lost still counts: its initiator will log in again.
     drop(session);
     until("the session is lost", MINUTE, || {
-        site.reload(&wanted)["error"]
-            .as_str()
-            .is_some_and(|error| error.contains("(ISID 800000000001, not connected)"))
+        site.reload(&wanted)["error"].as_str().is_some_and(|error| {
+            error.contains("(ISID 800000000001, not connected)") && error.contains("1 of 1")
+        })
     });
     Session::open_as(&site.target, OLD).log_out();
     let said = site.reload(&wanted);
@@ -279,10 +286,83 @@ fn what_is_written_down_is_looked_after() {
     fs::write(site.folder.path().join("target.toml"), text(&site.address, &lun(0, "b", ""))).expect("a file");
     again(&site.folder).expect_code(1).expect_sentence(&["in use by another target of the same name"]);
     site.target.service.kill();
-    let state = site.folder.path().join("state");
-    let file = fs::read_dir(&state).expect("the state folder").flatten().map(|file| file.path());
-    let file = file.into_iter().find(|path| path.extension().is_some_and(|end| end == "farlun-sessions"));
-    let file = file.expect("the register");
-    fs::write(&file, site.register().replace("800000000001", "800000000009")).expect("damage");
+    fs::write(site.register_path(), site.register().replace("800000000001", "800000000009")).expect("damage");
     again(&site.folder).expect_code(1).expect_sentence(&["is damaged: found 'sum "]);
+    let mut check = farlun(["target", "--config", "target.toml", "--check"]);
+    run(check.current_dir(site.folder.path()), MINUTE)
+        .expect_code(2)
+        .expect_sentence(&["is damaged: found 'sum "]);
+}
+
+#[test]
+fn a_register_that_could_not_be_written_is_written_later() {
+    let site = Site::new(&lun(0, "a", ""));
+    let obstacle = site.folder.path().join(format!("state/{IQN}.farlun-sessions.new"));
+    fs::create_dir(&obstacle).expect("a folder in the way");
+    let _session = user(&site.target, OLD);
+    let has_failed = || site.target.service.stderr().contains("cannot write ");
+    until("the failure is reported", MINUTE, has_failed);
+    assert!(!site.register().contains("session "));
+    fs::remove_dir(&obstacle).expect("nothing is in the way");
+    until("the register has the session", MINUTE, || site.register().contains("session 800000000001 "));
+    until("the end of the failure is reported", MINUTE, || {
+        site.target.service.stderr().contains(".farlun-sessions is written again")
+    });
+}
+
+/// A frozen file system, until the value is dropped.
+struct Frozen<'a>(&'a Path);
+
+impl Frozen<'_> {
+    #[track_caller]
+    fn new(path: &Path) -> Frozen<'_> {
+        output(Command::new("fsfreeze").arg("--freeze").arg(path));
+        Frozen(path)
+    }
+}
+
+impl Drop for Frozen<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("fsfreeze").arg("--unfreeze").arg(self.0).status();
+    }
+}
+
+#[test]
+fn a_state_folder_that_hangs_does_not_hold_up_a_second_signal() {
+    need!(mounts::available().and_then(|()| skip::program("fsfreeze")));
+    let folder = tempfile::tempdir().expect("a folder");
+    let (image, state) = (folder.path().join("image"), folder.path().join("state"));
+    sparse(&image, 16 << 20);
+    let device = Loop::over(&image, 512);
+    output(Command::new("mkfs.ext4").arg("-q").arg(&device.path));
+    let mount = Mount::device(&device.path, &state);
+    let mut target = Target::serve_with(&["memory:1MiB"], &["--state", &state.display().to_string()]);
+    {
+        // It thaws before anything waits for the target, whose thread cannot be killed until then.
+        let _frozen = Frozen::new(&mount.path);
+        let _session = Session::open_as(&target, OLD);
+        target.service.signal("TERM");
+        until("the call that hangs is reported", MINUTE, || {
+            target.service.stderr().contains("or for the register have not come back (2)")
+        });
+        target.service.signal("TERM");
+        until("the end is reported", MINUTE, || {
+            target.service.stderr().contains("ended by another signal before all calls")
+        });
+    }
+    assert_eq!(target.service.ended(MINUTE), 1);
+}
+
+/// The moment of the crash is the one at which the register is most likely behind.
+#[test]
+fn a_session_that_has_used_a_lun_is_known_after_a_crash() {
+    let mut site = Site::new(&lun(0, "a", ""));
+    for n in 0..50 {
+        let isid = [0x80, 0, 0, 0, 1, n];
+        Session::open_as(&site.target, isid).ready(0);
+        site.target.service.kill();
+        let register = site.register();
+        assert!(register.contains(&format!("session 8000000001{n:02x} ")), "{n}: {register}");
+        site.start_again(&lun(0, "a", ""));
+    }
 }

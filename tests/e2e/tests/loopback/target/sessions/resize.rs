@@ -21,10 +21,10 @@ const MINUTE: Duration = Duration::from_secs(60);
 const CAPACITY_CHANGED: (u8, u8) = (0x2a, 0x09);
 const MIB: u64 = 1 << 20;
 
-/// A target with one LUN in a file.
+/// A target with one LUN in a file. The target is dropped first, while the folder is there.
 struct Growing {
-    folder: TempDir,
     target: Target,
+    folder: TempDir,
 }
 
 impl Growing {
@@ -35,7 +35,7 @@ impl Growing {
         fs::write(folder.path().join("target.toml"), text).expect("a file");
         sparse(&folder.path().join("disk"), bytes);
         let target = Growing::start(&folder);
-        Growing { folder, target }
+        Growing { target, folder }
     }
 
     fn start(folder: &TempDir) -> Target {
