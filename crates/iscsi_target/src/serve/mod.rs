@@ -437,21 +437,6 @@ impl Target {
             now < at
         });
     }
-
-    /// Clients that wait for buffers look again as soon as they may read.
-    fn resume_paused(&mut self) {
-        self.reserve();
-        let (clients, dirty) = (&mut self.clients, &mut self.dirty);
-        let (sides, shared) = (&self.sides, &self.shared);
-        self.paused.retain(|index| {
-            let Some(client) = clients.get_mut(*index) else { return false };
-            let may_read = client.may_read(sides, shared);
-            if may_read {
-                client.become_dirty(dirty);
-            }
-            !may_read
-        });
-    }
 }
 
 impl Service for Target {

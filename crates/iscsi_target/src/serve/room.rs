@@ -128,6 +128,21 @@ impl Target {
         }
     }
 
+    /// Clients that wait for buffers look again as soon as they may read.
+    pub(super) fn resume_paused(&mut self) {
+        self.reserve();
+        let (clients, dirty) = (&mut self.clients, &mut self.dirty);
+        let (sides, shared) = (&self.sides, &self.shared);
+        self.paused.retain(|index| {
+            let Some(client) = clients.get_mut(*index) else { return false };
+            let may_read = client.may_read(sides, shared);
+            if may_read {
+                client.become_dirty(dirty);
+            }
+            !may_read
+        });
+    }
+
     /// Ends the sessions whose writes lack data for too long.
     pub(super) fn end_late(&mut self, now: Instant) {
         let clients = &self.clients;
