@@ -30,7 +30,14 @@ pub fn open_exclusive(path: &Path, write: bool) -> io::Result<File> {
 /// Opens a regular file for reading, and for writing too if `write` says so. Fails for anything else, and does not wait for
 /// the other end of a pipe.
 pub fn open_regular(path: &Path, write: bool) -> io::Result<File> {
-    regular(OpenOptions::new().read(true).write(write).custom_flags(libc::O_NONBLOCK).open(path)?)
+    let open = |flags| OpenOptions::new().read(true).write(write).custom_flags(flags).open(path);
+    match open(libc::O_NONBLOCK) {
+        // Another process has a lease of it, which the kernel takes back after a while (fcntl(2), F_SETLEASE).
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock && path.metadata()?.is_file() => {
+            regular(open(0)?)
+        }
+        file => regular(file?),
+    }
 }
 
 /// Opens a regular file for reading, but not by a symbolic link.

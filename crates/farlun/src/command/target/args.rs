@@ -45,7 +45,7 @@ Options of a LUN:
                      state folder]
   naa=HEX            NAA designator: 16 digits that begin with 2, 3 or 5, or 32 that begin with 6 [default: likewise]
   reservations=FILE  keeps persistent reservations when the target ends
-                     [default: PATH.farlun-reservations; block devices: in the state folder, see --state]
+                     [default: PATH.farlun-reservations; block devices: in the state folder (--state)]
   delay=[read:|write:]TIME[..TIME]
                      commands wait that long before they begin, or something in between
   rate=RATE          the store moves at most so much, such as 400mbit, one command after the other
