@@ -182,7 +182,11 @@ impl Place<'_> {
                 Err(error) if error.kind() == ErrorKind::Unsupported => Ok(None),
                 value => value.map(|value| value.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())),
             },
-            Place::File(path) => safe_file::read(path),
+            Place::File(path) => match safe_file::read(path) {
+                // A file in the place of the folder: the next place may do.
+                Err(error) if error.kind() == ErrorKind::NotADirectory => Ok(None),
+                text => text,
+            },
         };
         let text = text.map_err(|source| LabelError::Read { place: self.name(), source })?;
         let damaged = |text: &str| {

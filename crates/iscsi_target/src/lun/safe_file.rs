@@ -16,9 +16,7 @@ const MOST_BYTES: u64 = 256 << 20;
 /// The text of a file, `None` if there is no file.
 pub(super) fn read(path: &Path) -> io::Result<Option<String>> {
     let file = match net::fs::open_unlinked(path) {
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Ok(None);
-        }
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         file => file?,
     };
     let mut text = String::new();
