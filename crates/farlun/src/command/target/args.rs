@@ -93,7 +93,7 @@ pub(crate) struct TargetArgs {
     #[arg(long = "allow", value_name = "IQN")]
     pub(super) allowed: Vec<String>,
     /// Name of an initiator that may reset the target for all (TARGET COLD RESET); may be given several times
-    /// [default: whoever is alone]
+    /// [default: the initiator of the only session]
     #[arg(long = "cold-reset", value_name = "IQN")]
     pub(super) cold_reset: Vec<String>,
     /// Listen beyond loopback although nobody is authenticated, or take CHAP secrets shorter than 12 bytes
