@@ -306,7 +306,7 @@ pub(crate) fn inquire(client: &mut Client, page: Option<u8>) -> Result<Vec<u8>, 
     ask(client, cdb, INQUIRY_BYTES, "INQUIRY")
 }
 
-/// A VPD page of any length: one that is longer than was asked for is asked for again.
+/// A VPD page of any length. A longer one than the usual allocation length is requested again, with its own length.
 fn inquire_all(client: &mut Client, page: u8) -> Result<Vec<u8>, Error> {
     let data = inquire(client, Some(page))?;
     let Some(len) = longer_page(&data) else { return Ok(data) };

@@ -193,3 +193,33 @@ fn allocate(file: BorrowedFd<'_>, mode: libc::c_int, offset_bytes: u64, len_byte
     // SAFETY: the descriptor is open for as long as it is borrowed; no pointers are passed.
     check(unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, len) }).map(|_| ())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn regular_files_alone_are_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let [file, fifo, link, none] = ["file", "fifo", "link", "none"].map(|name| dir.path().join(name));
+        fs::write(&file, "text").unwrap();
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        symlink(&file, &link).unwrap();
+        let opened = |path: &Path| {
+            let all = [open_regular(path, false), open_regular(path, true), open_unlinked(path)];
+            (all.map(|file| file.is_ok()), create_unlinked(path).is_ok())
+        };
+        assert_eq!(opened(&file), ([true; 3], true));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "text");
+        for other in [&*fifo, dir.path(), Path::new("/dev/null")] {
+            assert_eq!(opened(other), ([false; 3], false), "{}", other.display());
+        }
+        assert_eq!(opened(&link), ([true, true, false], false));
+        assert_eq!(opened(&none), ([false; 3], true));
+    }
+}

@@ -81,7 +81,7 @@ impl Case<'_> {
         }
     }
 
-    /// Whether the way from the tap to the initiator is a part of every round trip that counts.
+    /// True if the way from the tap to the initiator is a part of every round trip that counts.
     fn is_away(&self) -> bool {
         self.iscsi.network_to_initiator_s.is_some_and(|way_s| way_s > AWAY * self.rtt_s())
     }

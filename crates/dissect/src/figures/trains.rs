@@ -147,7 +147,7 @@ impl RoundTrips {
     /// Rate in bytes per second above which no sender paces its packets; `None` without a round trip.
     fn pacing_max(&self) -> Option<u64> {
         let window = self.max_bytes.max(INITIAL_WINDOW);
-        (self.rtt_ns > 0).then(|| rate(PACING_MAX * window, self.rtt_ns))
+        (self.rtt_ns > 0).then(|| rate(PACING_MAX.saturating_mul(window), self.rtt_ns))
     }
 }
 

@@ -214,7 +214,7 @@ mod tests {
             assert!(matches!(&error, BackendError::Io(found) if found.contains(text)), "{error}");
         };
         failed(store.read_at(4096, &mut buffer));
-        // A later write does not make the file longer, and whoever does brings nothing back.
+        // A later write does not make the file longer, and growth by others brings no data back.
         for grown_bytes in [4608, 8192] {
             set_len(grown_bytes);
             failed(store.write_at(7680, &[1; 512]));

@@ -1,7 +1,7 @@
-//! A file behind a LUN, as others treat it: whether its name still leads to it, and whether it was cut.
+//! A file behind a LUN and changes to it by other processes: its name, and truncation.
 //!
-//! A write beyond the end of a file makes it longer, with zeros in between. In a file that was cut behind the target's
-//! back they would be read as data, so a cut is remembered, and what lies behind it fails until the file is opened anew.
+//! A write beyond the end of a file makes it longer, with zeros in between. In a file that another process has
+//! truncated they would be read as data. So a truncation is remembered, and I/O behind it fails until the file is opened anew.
 
 use std::fmt;
 use std::fs::{File, Metadata};

@@ -100,7 +100,6 @@ pub(super) fn overwrite(path: &Path, text: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
-    use std::process::Command;
 
     use super::*;
 
@@ -132,28 +131,6 @@ mod tests {
         assert_eq!(create(&dir.path().join("link"), "one").unwrap_err().kind(), ErrorKind::AlreadyExists);
         let below_a_file = create(&path.join("state"), "one").unwrap_err();
         assert_eq!(below_a_file.kind(), ErrorKind::NotADirectory);
-    }
-
-    #[test]
-    fn regular_files_alone_are_opened() {
-        use net::fs::{create_unlinked, open_regular, open_unlinked};
-
-        let dir = tempfile::tempdir().unwrap();
-        let [file, fifo, link, none] = ["file", "fifo", "link", "none"].map(|name| dir.path().join(name));
-        fs::write(&file, "text").unwrap();
-        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-        symlink(&file, &link).unwrap();
-        let opened = |path: &Path| {
-            let all = [open_regular(path, false), open_regular(path, true), open_unlinked(path)];
-            (all.map(|file| file.is_ok()), create_unlinked(path).is_ok())
-        };
-        assert_eq!(opened(&file), ([true; 3], true));
-        assert_eq!(fs::read_to_string(&file).unwrap(), "text");
-        for other in [&*fifo, dir.path(), Path::new("/dev/null")] {
-            assert_eq!(opened(other), ([false; 3], false), "{}", other.display());
-        }
-        assert_eq!(opened(&link), ([true, true, false], false));
-        assert_eq!(opened(&none), ([false; 3], true));
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(super) enum End {
     #[error("the target was reset")]
     Reset,
     /// It has said nothing, nor answered a ping.
-    #[error("the initiator does not answer{}", with(.0.as_ref()))]
+    #[error("the initiator does not answer{}", hole_text(.0.as_ref()))]
     Silent(Option<BlackHole>),
     /// A discovery session that goes on without a request.
     #[error("nothing was asked in a discovery session for 30 s; it is closed")]
@@ -34,7 +34,7 @@ pub(super) enum End {
     #[error("not logged in when the connection was needed for another; it is closed")]
     MadeRoom,
     /// It has announced data for a write, and they do not come.
-    #[error("the data of a write do not come; the session is closed{}", with(.0.as_ref()))]
+    #[error("the data of a write do not come; the session is closed{}", hole_text(.0.as_ref()))]
     NoData(Option<BlackHole>),
     /// All sessions together have more answers that wait than there may be, and it has most of them.
     #[error(
@@ -64,8 +64,8 @@ pub(super) enum End {
     NotLogin,
 }
 
-/// A path that large packets do not get through, behind a message.
-fn with(hole: Option<&BlackHole>) -> String {
+/// Text about a path MTU black hole, to append to a message; empty without one.
+fn hole_text(hole: Option<&BlackHole>) -> String {
     hole.map_or_else(String::new, |hole| format!("; {hole}"))
 }
 

@@ -1,5 +1,5 @@
-//! What others do to the files of LUNs, looked for beside the loop: a file system may take its time to answer. It is said
-//! once, and again when it is something else.
+//! Watch over the files of LUNs: deletion, renaming, replacement and truncation by other processes. A thread looks, because
+//! a file system may answer late. Each finding is one line in the log.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::log;
 use crate::backend::{Finding, Watched};
 
-/// Interval of the looks.
+/// Interval between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// The thread that looks.

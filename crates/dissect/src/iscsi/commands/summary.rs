@@ -40,7 +40,7 @@ pub struct CommandSummary {
     pub write_service: Option<Durations>,
     /// Service time of commands without data.
     pub other_service: Option<Durations>,
-    /// From the end of the request to the first byte of the answer.
+    /// From the end of the request to the first byte of the answer: of READ and WRITE that have ended and were not refused.
     pub first_answer: Option<Durations>,
     /// From an R2T to the first byte of its data.
     pub initiator_turn: Option<Durations>,

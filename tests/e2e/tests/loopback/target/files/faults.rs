@@ -74,7 +74,7 @@ fn a_file_that_others_delete_is_missed() {
     fs::write(&path, [7; 8192]).expect("a file");
     let target = Target::serve(&["memory:1MiB", &format!("file:{}", path.display())]);
     fs::remove_file(&path).expect("it is deleted");
-    until("the loss is told", Duration::from_secs(60), || {
+    until("the log names the loss", Duration::from_secs(60), || {
         target.service.stderr().contains("disk was deleted while it is served")
     });
     let said = target.service.stderr();
