@@ -116,7 +116,9 @@ pub fn has_lasting_inodes(file: BorrowedFd<'_>) -> bool {
     let mut found: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes one struct through the pointer, which is valid for the call.
     let result = check(unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut found) });
-    result.is_ok() && ![libc::FUSE_SUPER_MAGIC, libc::MSDOS_SUPER_MAGIC, EXFAT].contains(&found.f_type)
+    // The two sides have other types with other C libraries.
+    let kinds = [libc::FUSE_SUPER_MAGIC, libc::MSDOS_SUPER_MAGIC, EXFAT].map(i128::from);
+    result.is_ok() && !kinds.contains(&i128::from(found.f_type))
 }
 
 /// Opens what is open already once more, past the page cache. `ErrorKind::InvalidInput` where the file system
