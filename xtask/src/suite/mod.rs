@@ -109,9 +109,11 @@ impl Suite {
         steps.run("a reader of Parquet", || packages::ensure_parquet_reader(python))?;
         let mut built = Vec::new();
         steps.run("unit tests: build", || {
-            built = binaries::build(&["--lib", "--bins"])?;
-            let integration = binaries::build(&["--exclude", E2E, "--tests"])?;
-            built.extend(integration.into_iter().filter(Binary::is_integration));
+            let beside_code = binaries::build(&["--lib", "--bins"])?;
+            // Simulations take longest: they begin first.
+            built = binaries::build(&["--exclude", E2E, "--tests"])?;
+            built.retain(Binary::is_integration);
+            built.extend(beside_code);
             Ok(Outcome::Passed)
         })?;
         let side =
@@ -155,11 +157,12 @@ impl Suite {
         })
     }
 
-    /// Runs the end-to-end tests of one binary.
-    fn ends(&mut self, step: &'static str, tests: usize, name: &str) -> Result<()> {
+    /// Runs the end-to-end tests of these binaries, side by side.
+    fn ends(&mut self, step: &'static str, tests: usize, names: &[&str]) -> Result<()> {
         let binary = self.release()?;
         let Suite { steps, tally, ends, selection, image, .. } = self;
-        let meant: Vec<Binary> = ends.iter().filter(|end| end.name == name).cloned().collect();
+        let meant: Vec<Binary> =
+            ends.iter().filter(|end| names.contains(&end.name.as_str())).cloned().collect();
         let mut environment: Vec<(&str, &Path)> = vec![("FARLUN_BIN", &binary)];
         if let Some(image) = image {
             environment.push(("FARLUN_GUEST", image));
@@ -167,7 +170,7 @@ impl Suite {
         if selection.is_long {
             environment.push(("FARLUN_LONG", Path::new("1")));
         }
-        let side = Side { binaries: 1, tests, environment: &environment };
+        let side = Side { binaries: names.len(), tests, environment: &environment };
         keep(
             &mut self.failure,
             steps.run(step, || binaries::run(&meant, side, tally).map(|()| Outcome::Passed)),
@@ -178,15 +181,20 @@ impl Suite {
     fn loopback(&mut self) -> Result<()> {
         self.build_ends(ENDS_BUILD, USUAL_ENDS)?;
         // Most of these wait for a peer, a timeout or a process to end.
-        self.ends("loopback tests", 3 * processors(), LOOPBACK)
+        if self.selection.parts.contains(&Part::Path) {
+            self.ends("loopback and path tests", 2 * processors(), &[LOOPBACK, PATH])
+        } else {
+            self.ends("loopback tests", 3 * processors(), &[LOOPBACK])
+        }
     }
 
     fn path(&mut self) -> Result<()> {
         self.build_ends(ENDS_BUILD, USUAL_ENDS)?;
+        if !self.selection.parts.contains(&Part::Loopback) {
+            self.ends("path tests", 2 * processors(), &[PATH])?;
+        }
         self.probe.read();
-        self.ends("path tests", 2 * processors(), PATH)?;
-        self.probe.read();
-        self.ends("measured path tests", 1, MEASURED)?;
+        self.ends("measured path tests", 1, &[MEASURED])?;
         self.probe.read();
         let ran = self.tally.passed_in(PATH) + self.tally.passed_in(MEASURED);
         if ran == 0 && std::env::var_os("CI").is_some_and(|value| value == "true") {
@@ -204,7 +212,7 @@ impl Suite {
         }
         self.build_ends("guest tests: build", &[GUEST])?;
         // A guest keeps one processor busy.
-        self.ends("guest tests", processors(), GUEST)
+        self.ends("guest tests", processors(), &[GUEST])
     }
 
     /// On a quiet machine nearly every check decides.

@@ -5,8 +5,8 @@
 pub(super) enum Server {
     /// `farlun target` with further flags.
     Ours(&'static str),
-    /// tgt.
-    Tgt,
+    /// tgt with parameters of its sessions, by name and value.
+    Tgt(&'static [(&'static str, &'static str)]),
 }
 
 /// Limiter of a path beside its line; shares are of the bandwidth-delay product, or of the line's rate.
@@ -42,6 +42,14 @@ pub(super) struct Cell {
 const OURS: Server = Server::Ours("");
 const CUBIC: Server = Server::Ours("--cc cubic");
 const BBR: Server = Server::Ours("--cc bbr");
+const TGT: Server = Server::Tgt(&[]);
+/// tgt that takes a whole request of these paths without an R2T.
+const UNSOLICITED: Server = Server::Tgt(&[
+    ("InitialR2T", "No"),
+    ("ImmediateData", "Yes"),
+    ("FirstBurstLength", "262144"),
+    ("MaxRecvDataSegmentLength", "262144"),
+]);
 
 const fn read(
     name: &'static str,
@@ -58,36 +66,35 @@ const fn write(cell: Cell) -> Cell {
 }
 
 use Extra::{Loss, Nothing, ReceiveBuffer, SendBuffer, StoreRate, StoreTime};
-use Server::Tgt;
 
 pub(super) const CELLS: &[Cell] = &[
     read("line-ours-200m-40ms", OURS, (200.0, 40.0), (64, 64), Nothing),
-    read("line-tgt-200m-40ms", Tgt, (200.0, 40.0), (64, 64), Nothing),
+    read("line-tgt-200m-40ms", TGT, (200.0, 40.0), (64, 64), Nothing),
     read("line-ours-50m-10ms-long", OURS, (50.0, 10.0), (8, 1024), Nothing),
-    read("line-tgt-50m-2ms", Tgt, (50.0, 2.0), (16, 64), Nothing),
+    read("line-tgt-50m-2ms", TGT, (50.0, 2.0), (16, 64), Nothing),
     read("line-ours-1g-20ms", OURS, (1000.0, 20.0), (128, 64), Nothing),
-    read("line-tgt-1g-8ms", Tgt, (1000.0, 8.0), (64, 64), Nothing),
+    read("line-tgt-1g-8ms", TGT, (1000.0, 8.0), (64, 64), Nothing),
     read("line-ours-100m-200ms", OURS, (100.0, 200.0), (128, 64), Nothing),
     read("line-ours-200m-40ms-follow", OURS, (200.0, 40.0), (0, 1024), Nothing),
     read("line-bbr-200m-40ms", BBR, (200.0, 40.0), (64, 64), Nothing),
-    read("line-tgt-50m-200us-short", Tgt, (50.0, 0.2), (256, 4), Nothing),
+    read("line-tgt-50m-200us-short", TGT, (50.0, 0.2), (256, 4), Nothing),
     read("line-ours-5g-200us", OURS, (5000.0, 0.2), (32, 1024), Nothing),
     write(read("line-ours-200m-40ms-write", OURS, (200.0, 40.0), (64, 64), Nothing)),
-    write(read("line-tgt-100m-20ms-write", Tgt, (100.0, 20.0), (32, 64), Nothing)),
+    write(read("line-tgt-100m-20ms-write", TGT, (100.0, 20.0), (32, 64), Nothing)),
     read("depth-ours-200m-40ms", OURS, (200.0, 40.0), (1, 64), Nothing),
-    read("depth-tgt-200m-40ms", Tgt, (200.0, 40.0), (4, 64), Nothing),
+    read("depth-tgt-200m-40ms", TGT, (200.0, 40.0), (4, 64), Nothing),
     read("depth-ours-1g-20ms", OURS, (1000.0, 20.0), (4, 256), Nothing),
-    read("depth-tgt-100m-100ms-short", Tgt, (100.0, 100.0), (8, 4), Nothing),
+    read("depth-tgt-100m-100ms-short", TGT, (100.0, 100.0), (8, 4), Nothing),
     read("depth-ours-100m-200ms", OURS, (100.0, 200.0), (2, 64), Nothing),
     read("depth-ours-50m-10ms-short", OURS, (50.0, 10.0), (1, 4), Nothing),
-    write(read("depth-tgt-200m-40ms-write", Tgt, (200.0, 40.0), (2, 64), Nothing)),
+    write(read("depth-tgt-200m-40ms-write", TGT, (200.0, 40.0), (2, 64), Nothing)),
     read("window-ours-200m-40ms", OURS, (200.0, 40.0), (64, 64), ReceiveBuffer(0.4)),
-    read("window-tgt-200m-40ms", Tgt, (200.0, 40.0), (64, 64), ReceiveBuffer(0.4)),
+    read("window-tgt-200m-40ms", TGT, (200.0, 40.0), (64, 64), ReceiveBuffer(0.4)),
     read("window-ours-1g-20ms-sender", OURS, (1000.0, 20.0), (64, 64), SendBuffer(0.4)),
-    read("window-tgt-100m-100ms-sender", Tgt, (100.0, 100.0), (64, 64), SendBuffer(0.4)),
+    read("window-tgt-100m-100ms-sender", TGT, (100.0, 100.0), (64, 64), SendBuffer(0.4)),
     write(read("window-ours-200m-40ms-write", OURS, (200.0, 40.0), (64, 64), ReceiveBuffer(0.4))),
     read("loss-ours-200m-40ms", CUBIC, (200.0, 40.0), (64, 64), Loss(0.1)),
-    read("loss-tgt-100m-20ms", Tgt, (100.0, 20.0), (64, 64), Loss(0.5)),
+    read("loss-tgt-100m-20ms", TGT, (100.0, 20.0), (64, 64), Loss(0.5)),
     write(read("loss-ours-200m-40ms-write", CUBIC, (200.0, 40.0), (64, 64), Loss(0.1))),
     read("store-ours-200m-10ms", OURS, (200.0, 10.0), (4, 64), StoreTime(40.0)),
     read("store-ours-1g-2ms", OURS, (1000.0, 2.0), (8, 64), StoreTime(20.0)),
@@ -100,7 +107,7 @@ const MOVES: f64 = 0.2;
 
 impl Cell {
     pub(super) fn is_tgt(&self) -> bool {
-        self.server == Tgt
+        matches!(self.server, Server::Tgt(_))
     }
 
     /// The path as a seed draws it: other rates and round trips, the same limiter. The first one is as listed.
@@ -177,6 +184,9 @@ impl Cell {
         let mut found: Vec<(&'static [&'static str], Cell)> = Vec::new();
         if self.depth > 0 {
             found.push((&["queue-depth"], Cell { depth: deep, ..*self }));
+        }
+        if self.is_write && self.server == TGT {
+            found.push((&["r2t"], Cell { server: UNSOLICITED, ..*self }));
         }
         found.push((&["link-rate"], Cell { mbit: 4.0 * self.mbit, extra: self.fixed(), ..*self }));
         let without = Cell { extra: Nothing, ..*self };

@@ -160,10 +160,11 @@ fn over(cell: &Cell, seed: u64, command: &str) -> (Value, Result<(), String>) {
             ),
             format!("iscsi://{FAR}/{IQN}/0"),
         ),
-        Server::Tgt => {
+        Server::Tgt(parameters) => {
             let file = std::fs::File::create(&disk).expect("a disk");
             file.set_len(64 << 20).expect("a disk");
-            (tgtd::script(&format!("{FAR}:3260"), &disk, &ready), format!("iscsi://{FAR}/{}/1", tgtd::IQN))
+            let serve = tgtd::script_with(&format!("{FAR}:3260"), &disk, &ready, parameters);
+            (serve, format!("iscsi://{FAR}/{}/1", tgtd::IQN))
         }
     };
     let wait = format!("until [ -e {} ]; do sleep 0.05; done", ready.display());
