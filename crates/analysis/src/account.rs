@@ -49,7 +49,7 @@ impl Way {
             Fate::Duplicate => return,
             Fate::Delivered if packets.egress_t_ns[row] < came_ns => self.lost += 1,
             Fate::NoBuffer | Fate::DeviceRefused => self.lost += 1,
-            Fate::Delivered | Fate::QueueFull | Fate::Lost | Fate::LineDown | Fate::Seen => {}
+            Fate::Delivered | Fate::QueueFull | Fate::Lost | Fate::Policed | Fate::LineDown | Fate::Seen => {}
         }
         // The path never counted what it had no room for; that is lost, and not missing besides.
         if number > 0 {

@@ -20,6 +20,8 @@ pub enum Fate {
     QueueFull,
     /// The model lost it on the line.
     Lost,
+    /// The model dropped it: it exceeded the contract of a policer.
+    Policed,
     /// The model dropped it: the line was down.
     LineDown,
     /// It was handed to the other host once more.
@@ -96,6 +98,7 @@ impl Fate {
             Fate::Delivered => "delivered",
             Fate::QueueFull => "queue-full",
             Fate::Lost => "lost",
+            Fate::Policed => "policed",
             Fate::LineDown => "line-down",
             Fate::Duplicate => "duplicate",
             Fate::NoBuffer => "no-buffer",

@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use event::{BitRate, format_delay, parse_delay};
 
-use crate::{Both, JitterModel, Line, LossModel, Outage, Own, Reordering, Share};
+use crate::{Both, Contract, JitterModel, Line, LossModel, Outage, Own, Reordering, Share};
 
 /// A packet that is held back any longer is lost, for all that TCP can tell.
 const LONGEST: Duration = Duration::from_secs(10);
@@ -29,6 +29,8 @@ pub struct Rates(pub Vec<BitRate>);
 /// What happens to packets on the lines of a path.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Faults {
+    /// Policer at the entry.
+    pub police: Both<Contract>,
     /// Packets that are lost.
     pub loss: Both<LossModel>,
     /// The longest that packets take longer.
@@ -57,6 +59,7 @@ impl Faults {
     /// Sets what has a value by the name that it has as a flag of `farlun wan`.
     pub fn set(&mut self, flag: &str, text: &str) -> Result<(), String> {
         match flag {
+            "police" => self.police = text.parse()?,
             "loss" => self.loss = text.parse()?,
             "jitter" => self.jitter = text.parse()?,
             "reorder" => self.reorder = text.parse()?,
@@ -79,6 +82,7 @@ impl Faults {
         let rates = self.near_rates.0.clone();
         Line {
             own: Own { of_sender: near && !rates.is_empty(), rates },
+            police: self.police.of(near).copied(),
             loss: self.loss.of(near).cloned(),
             jitter: time(&self.jitter).map(|most| JitterModel { most, overtaking: self.jitter_overtakes }),
             reorder: self.reorder.of(near).map(|share| Reordering { share: *share, hold }),
@@ -136,6 +140,7 @@ mod tests {
     fn what_is_said_of_one_direction_happens_on_that() {
         let mut faults = Faults::default();
         for (flag, text) in [
+            ("police", "near:500kbit/20KB"),
             ("loss", "far:0.1%"),
             ("jitter", "near:1ms,far:0"),
             ("reorder", "near:1%"),
@@ -148,6 +153,7 @@ mod tests {
         }
         faults.jitter_overtakes = true;
         let [near, far] = [true, false].map(|near| faults.on(near, &line()));
+        assert!(near.police.is_some() && far.police.is_none());
         assert!(near.loss.is_none() && far.loss.is_some());
         assert!(near.jitter.is_some_and(|jitter| jitter.overtaking) && far.jitter.is_none());
         assert_eq!(near.reorder.map(|reorder| reorder.hold), Some(USUAL_HOLD));

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use event::BitRate;
 
-use crate::{JitterModel, Limit, LossModel, Outage, Reordering, Share};
+use crate::{Contract, JitterModel, Limit, LossModel, Outage, Reordering, Share};
 
 /// A super-packet may take this long on the wire. It is delivered whole when its last byte is through, so the
 /// first byte of a bulk transfer comes that much late, and the queue drops that much at once; a transfer's last
@@ -41,6 +41,8 @@ pub struct Line {
     pub shape: Shape,
     /// The queue holds so many packets instead of `queue_bytes`, which is then what they take at most.
     pub queue_packets: Option<u64>,
+    /// Contract of a policer at the entry.
+    pub police: Option<Contract>,
     /// Packets that are lost.
     pub loss: Option<LossModel>,
     /// Packets that take longer.
@@ -103,6 +105,7 @@ impl Line {
         Line {
             shape,
             queue_packets: None,
+            police: None,
             loss: None,
             jitter: None,
             reorder: None,
@@ -151,6 +154,7 @@ impl Line {
     fn wants_single_packets(&self, super_packet_bytes: u64) -> bool {
         self.least_queue_bytes() < QUEUE_LEAST * super_packet_bytes
             || self.queue_packets.is_some()
+            || self.police.is_some()
             || self.loss.is_some()
             || self.reorder.is_some()
             || self.duplicate.is_some()

@@ -7,7 +7,7 @@ use event::Instant;
 
 use crate::{
     Bottlenecks, Coalesce, Dice, Dropped, Duplicate, Gate, Jitter, Line, Loss, Merge, Outages, Packet,
-    Propagation, Reorder, Shape, Stage, Then, Tick,
+    Policer, Propagation, Reorder, Shape, Stage, Then, Tick,
 };
 
 /// What chance decides, each with answers of its own.
@@ -38,6 +38,9 @@ impl Path {
         let mut gates: Vec<Box<dyn Gate + Send>> = Vec::new();
         if !line.outages.is_empty() {
             gates.push(Box::new(Outages::new(line.outages.clone())));
+        }
+        if let Some(contract) = line.police {
+            gates.push(Box::new(Policer::new(contract)));
         }
         if let Some(model) = &line.loss {
             gates.push(Box::new(Loss::new(model.clone(), dice(Question::Loss))));
@@ -87,7 +90,7 @@ impl Stage for Path {
         let mut verdict = Ok(());
         // Every gate sees every packet: the state of one must not depend on the verdict of another.
         for gate in &mut self.gates {
-            let said = gate.admit(now, packet.number);
+            let said = gate.admit(now, &packet);
             verdict = verdict.and(said);
         }
         verdict.map_err(|fate| Dropped { packet, fate })?;

@@ -62,6 +62,7 @@ impl Word for Fate {
         Fate::Delivered,
         Fate::QueueFull,
         Fate::Lost,
+        Fate::Policed,
         Fate::LineDown,
         Fate::Duplicate,
         Fate::NoBuffer,

@@ -33,6 +33,8 @@ pub(crate) struct Traffic {
     pub(crate) queue_full: u64,
     /// The model lost them on the line.
     pub(crate) lost: u64,
+    /// They exceeded the contract of a policer.
+    pub(crate) policed: u64,
     /// They came while the line was down.
     pub(crate) line_down: u64,
     /// They were delivered a second time.
@@ -185,6 +187,7 @@ impl Traffic {
             segments: 0,
             queue_full: 0,
             lost: 0,
+            policed: 0,
             line_down: 0,
             duplicated: 0,
             no_buffer: 0,
@@ -207,6 +210,7 @@ impl Traffic {
             }
             Fate::Duplicate => self.duplicated += segments,
             Fate::Lost => self.lost += segments,
+            Fate::Policed => self.policed += segments,
             Fate::LineDown => self.line_down += segments,
             Fate::QueueFull => self.queue_full += segments,
             Fate::NoBuffer => self.no_buffer += segments,

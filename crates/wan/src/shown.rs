@@ -55,6 +55,8 @@ pub struct LineShown {
     pub queue_bytes: u64,
     /// Packets that may wait instead.
     pub queue_packets: Option<u64>,
+    /// Policer as `--police` takes it.
+    pub police: Option<String>,
     /// Loss as `--loss` takes it.
     pub loss: Option<String>,
     /// The longest that packets take longer.
@@ -116,6 +118,7 @@ impl LineShown {
             rate_bits_per_s: line.shape.rate.0,
             queue_bytes: line.shape.queue_bytes,
             queue_packets: line.queue_packets,
+            police: line.police.as_ref().map(ToString::to_string),
             loss: line.loss.as_ref().map(ToString::to_string),
             jitter_ns: line.jitter.map_or(0, |jitter| ns(jitter.most)),
             jitter_overtakes: line.jitter.is_some_and(|jitter| jitter.overtaking),

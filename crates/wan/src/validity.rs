@@ -48,6 +48,25 @@ pub struct Verdict {
     pub reasons: Vec<String>,
 }
 
+/// Packets that did not arrive, or arrived twice, in packets of MTU size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Fates {
+    /// Dropped by the model because its waiting queue was full.
+    pub dropped_queue_full: u64,
+    /// Dropped by a host's own device because its ring was full.
+    pub dropped_ring_full: u64,
+    /// Lost on the line.
+    pub dropped_lost: u64,
+    /// Dropped by a policer.
+    pub dropped_policed: u64,
+    /// Dropped because the line was down.
+    pub dropped_line_down: u64,
+    /// Delivered a second time.
+    pub duplicated: u64,
+    /// Dropped by anything else, which makes the run invalid.
+    pub dropped_unasked: u64,
+}
+
 /// The judgement of a run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Validity {
@@ -64,20 +83,11 @@ pub struct Validity {
     pub lateness_ns: Option<Lateness>,
     /// Packets that came while COMMAND ran, super-packets counted once.
     pub packets: u64,
-    /// The same in packets of MTU size; so are the drops.
+    /// The same in packets of MTU size.
     pub segments: u64,
-    /// Dropped by the model because its waiting queue was full.
-    pub dropped_queue_full: u64,
-    /// Dropped by a host's own device because its ring was full.
-    pub dropped_ring_full: u64,
-    /// Lost on the line.
-    pub dropped_lost: u64,
-    /// Dropped because the line was down.
-    pub dropped_line_down: u64,
-    /// Delivered a second time.
-    pub duplicated: u64,
-    /// Dropped by anything else, which makes the run invalid.
-    pub dropped_unasked: u64,
+    /// Packets that did not arrive once.
+    #[serde(flatten)]
+    pub fates: Fates,
     /// Processors that other programs kept busy while COMMAND ran; `None` if that was less than a second, or if this
     /// machine is the far end, whose programs are not told from others.
     pub others_busy: Option<f64>,
@@ -161,12 +171,15 @@ pub(crate) fn judge(class: Class, spec: &Spec, moved: &Moved) -> Validity {
         lateness_ns: lateness,
         packets: traffic.packets,
         segments: traffic.segments,
-        dropped_queue_full: traffic.queue_full,
-        dropped_ring_full: ring_drops,
-        dropped_lost: traffic.lost,
-        dropped_line_down: traffic.line_down,
-        duplicated: traffic.duplicated,
-        dropped_unasked: traffic.no_buffer + traffic.device_refused + device_drops,
+        fates: Fates {
+            dropped_queue_full: traffic.queue_full,
+            dropped_ring_full: ring_drops,
+            dropped_lost: traffic.lost,
+            dropped_policed: traffic.policed,
+            dropped_line_down: traffic.line_down,
+            duplicated: traffic.duplicated,
+            dropped_unasked: traffic.no_buffer + traffic.device_refused + device_drops,
+        },
         others_busy: machine.map(|machine| machine.others_busy),
         idle: machine.map(|machine| machine.idle),
     }
@@ -244,21 +257,27 @@ mod tests {
             judge(Class::Throughput, &spec, &Moved { drops, ..late_by(&[0], fate) })
         };
         let full = judged(Fate::QueueFull, 0);
-        assert!(full.asked.ok && full.dropped_queue_full == 3 && full.dropped_unasked == 0);
+        assert!(full.asked.ok && full.fates.dropped_queue_full == 3 && full.fates.dropped_unasked == 0);
         for (fate, device) in [(Fate::NoBuffer, 0), (Fate::DeviceRefused, 0), (Fate::Delivered, 3)] {
             let seen = judged(fate, device);
-            assert!(!seen.latency.ok && !seen.throughput.ok && seen.dropped_unasked == 3, "{fate:?}");
+            assert!(!seen.latency.ok && !seen.throughput.ok && seen.fates.dropped_unasked == 3, "{fate:?}");
             assert!(seen.asked.sentence().starts_with("3 packets were "), "{:?}", seen.asked);
         }
-        for fate in [Fate::Lost, Fate::LineDown, Fate::Duplicate] {
+        for fate in [Fate::Lost, Fate::Policed, Fate::LineDown, Fate::Duplicate] {
             let seen = judged(fate, 0);
-            assert!(seen.latency.ok && seen.throughput.ok && seen.dropped_unasked == 0, "{fate:?}");
-            assert_eq!(seen.dropped_lost + seen.dropped_line_down + seen.duplicated, 3, "{fate:?}");
+            assert!(seen.latency.ok && seen.throughput.ok && seen.fates.dropped_unasked == 0, "{fate:?}");
+            let asked = [
+                seen.fates.dropped_lost,
+                seen.fates.dropped_policed,
+                seen.fates.dropped_line_down,
+                seen.fates.duplicated,
+            ];
+            assert_eq!(asked.iter().sum::<u64>(), 3, "{fate:?}");
         }
         let ring = Spec { ring_packets: Some(80), ..spec.clone() };
         let drops = Drops { ring: 7, unasked: 0 };
         let seen = judge(Class::Throughput, &ring, &Moved { drops, ..late_by(&[0], Fate::Delivered) });
-        assert!(seen.asked.ok && seen.dropped_ring_full == 7, "a ring drops what it has no room for");
+        assert!(seen.asked.ok && seen.fates.dropped_ring_full == 7, "a ring drops what it has no room for");
         assert!(judge(Class::Off, &spec, &late_by(&[0], Fate::NoBuffer)).asked.ok);
     }
 

@@ -46,7 +46,7 @@ fn a_connection_crosses_the_path_and_both_commands_are_heard() {
     assert!(outcome.far.is_none());
     let validity = outcome.validity;
     assert!(validity.packets >= 2 && validity.lateness_ns.is_some(), "{validity:?}");
-    assert_eq!(validity.dropped_unasked, 0);
+    assert_eq!(validity.fates.dropped_unasked, 0);
     assert_eq!(outcome.sysctls["net.ipv4.tcp_no_metrics_save"], "1");
     assert_eq!(outcome.path.queue_bytes, 1_000_000);
 }

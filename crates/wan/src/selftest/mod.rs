@@ -7,7 +7,7 @@
 mod capacity;
 mod check;
 mod delay;
-mod loss;
+mod drops;
 mod rate;
 mod rig;
 
@@ -65,8 +65,8 @@ pub fn selftest(effort: Effort, progress: &mut dyn FnMut(&str)) -> Result<SelfTe
         progress(&format!("rate, {}", rate.rate));
         rate::measure(rate, &mut checks)?;
     }
-    progress("loss");
-    loss::measure(effort, &mut checks)?;
+    progress("loss and policer");
+    drops::measure(effort, &mut checks)?;
     for kind in capacity::KINDS {
         progress(kind.name);
         capacity::measure(&kind, effort, &mut checks)?;

@@ -43,6 +43,18 @@ fn packets_of_a_list_are_lost_and_no_others() {
 }
 
 #[test]
+fn a_policer_lets_a_burst_pass_and_drops_the_rest() {
+    need!(path::available(), skip::program("ping"));
+    // 1 458 bytes of payload are 1 524 on the wire: six of them in a burst of 10 kB. The next one has tokens after 5 s.
+    let ping = ["ping", "-c", "9", "-i", "0.01", "-W", "1", "-s", "1458", FAR];
+    let (document, printed) = over("--delay 1ms --police near:1kbit/10KB", None, &ping);
+    assert_eq!(echoes(&printed), [1, 2, 3, 4, 5, 6], "{printed}");
+    let validity = &document["validity"];
+    assert_eq!((&validity["dropped_policed"], &validity["dropped_queue_full"]), (&3.into(), &0.into()));
+    assert_eq!(document["path"]["near"]["police"], "1kbit/10000B", "{document}");
+}
+
+#[test]
 fn what_a_host_says_on_its_own_link_is_no_packet_of_the_path() {
     need!(path::available(), skip::program("ping"));
     // The groups of all hosts of a link, and the one of routers, which the kernel itself asks now and then.

@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::Args;
 use event::{BitRate, Bytes};
 use link::{
-    Both, FRAMING_BYTES, Faults, Line, LossModel, Rates, Schedule, Shape, Share, Time, want_single_packets,
+    Both, Contract, FRAMING_BYTES, Faults, Line, LossModel, Rates, Schedule, Shape, Share, Time,
+    want_single_packets,
 };
 use wan::{Buffers, DeviceKind, Spec};
 
@@ -34,6 +35,9 @@ pub(super) struct PathArgs {
     /// least 1 MB and 4 ms]
     #[arg(long, value_name = "VALUE")]
     queue: Option<Both<Queue>>,
+    /// Policer: packets above a rate are dropped, none wait for it: 500mbit/1MB (rate on the wire, bytes of a burst)
+    #[arg(long, value_name = "VALUE")]
+    police: Option<Both<Contract>>,
     /// Packets lost: 0.01%, in bursts burst:0.1%/8 (share lost, mean packets in a burst),
     /// elliott:0.1%/10%/50%/0% (chance of the line to turn bad, to turn good; lost while bad, while good), or by
     /// number packets:100/200-210
@@ -80,7 +84,7 @@ pub(super) struct PathArgs {
     /// sends while TCP looks (state CWR), and nothing is lost on the path
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(RING))]
     ring: Option<u32>,
-    /// Cut super-packets into packets of MTU size before anything happens to them [default: with --ring, --loss,
+    /// Cut super-packets into packets of MTU size before anything happens to them [default: with --ring, --police, --loss,
     /// --reorder, --duplicate, --merge-acks, --coalesce, --tick, --jitter-overtakes, a --queue in packets and one so short
     /// that super-packets would be too coarse for it]
     #[arg(long)]
@@ -174,6 +178,7 @@ impl PathArgs {
 
     fn faults(&self) -> Faults {
         Faults {
+            police: self.police.clone().unwrap_or_default(),
             loss: self.loss.clone().unwrap_or_default(),
             jitter: self.jitter.clone().unwrap_or_default(),
             jitter_overtakes: self.jitter_overtakes,
@@ -231,6 +236,7 @@ mod tests {
             "--queue 50KB",
             "--ring 80",
             "--loss 0.01%",
+            "--police near:500mbit/1MB",
             "--merge-acks 125us",
             "--tick far:1ms",
             "--segment",
@@ -268,6 +274,7 @@ mod tests {
             ("--queue 2000000", "a size needs its unit, such as 2000000B"),
             ("--queue 100B", "holds no packet of 1500 bytes; give at least 1538 bytes"),
             ("--loss 1", "'1' is not a loss such as 0.01%"),
+            ("--police 500mbit", "'500mbit' is not a policer such as 500mbit/1MB"),
             ("--delay 8", "'8' is not a time"),
             ("--delay 11s", "'11s' is more than 10s"),
             ("--ring 79", "80"),

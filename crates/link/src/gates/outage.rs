@@ -8,7 +8,7 @@ use core::time::Duration;
 
 use event::{Fate, Instant, format_delay, parse_delay};
 
-use crate::Gate;
+use crate::{Gate, Packet};
 
 /// When a line is down, counted from the beginning of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +48,7 @@ impl Outage {
 }
 
 impl Gate for Outages {
-    fn admit(&mut self, now: Instant, _n: u64) -> Result<(), Fate> {
+    fn admit(&mut self, now: Instant, _packet: &Packet) -> Result<(), Fate> {
         let at = self.begun.map(|begun| now.since(begun));
         let down = at.is_some_and(|at| self.list.iter().any(|outage| outage.covers(at)));
         if down { Err(Fate::LineDown) } else { Ok(()) }
@@ -94,16 +94,18 @@ impl fmt::Display for Outage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Handle;
 
     #[test]
     fn the_line_is_down_when_the_schedule_says() {
         let list = ["10s+200ms", "1s+5ms/2s"].map(|text| text.parse().expect(text));
         let mut outages = Outages::new(list.to_vec());
         let begun = Instant::from_nanos(77);
-        let mut up = |ms: u64| outages.admit(begun + Duration::from_millis(ms), 1).is_ok();
+        let packet = Packet::new(Handle(0), begun, 1_500, 1_538, 1);
+        let mut up = |ms: u64| outages.admit(begun + Duration::from_millis(ms), &packet).is_ok();
         assert!(up(1_000), "it has not begun");
         outages.begin(begun);
-        let mut up = |ms: u64| outages.admit(begun + Duration::from_millis(ms), 1).is_ok();
+        let mut up = |ms: u64| outages.admit(begun + Duration::from_millis(ms), &packet).is_ok();
         for (ms, expected) in [
             (0, true),
             (999, true),

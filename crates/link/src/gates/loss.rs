@@ -9,7 +9,7 @@ use core::str::FromStr;
 
 use event::{Fate, Instant};
 
-use crate::{Dice, Gate, Share};
+use crate::{Dice, Gate, Packet, Share};
 
 /// Which packets of a direction are lost.
 #[derive(Clone, PartialEq, Debug)]
@@ -62,8 +62,8 @@ impl Loss {
 }
 
 impl Gate for Loss {
-    fn admit(&mut self, _now: Instant, n: u64) -> Result<(), Fate> {
-        if self.loses(n) { Err(Fate::Lost) } else { Ok(()) }
+    fn admit(&mut self, _now: Instant, packet: &Packet) -> Result<(), Fate> {
+        if self.loses(packet.number) { Err(Fate::Lost) } else { Ok(()) }
     }
 }
 
@@ -166,10 +166,13 @@ impl fmt::Display for LossModel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Handle;
 
     fn lost(text: &str, seed: u64, packets: u64) -> Vec<u64> {
         let mut loss = Loss::new(text.parse().expect(text), Dice::new(seed, 0));
-        (1..=packets).filter(|n| loss.admit(Instant::ZERO, *n) == Err(Fate::Lost)).collect()
+        let plain = Packet::new(Handle(0), Instant::ZERO, 1_500, 1_538, 1);
+        let mut is_lost = |number| loss.admit(Instant::ZERO, &Packet { number, ..plain }) == Err(Fate::Lost);
+        (1..=packets).filter(|number| is_lost(*number)).collect()
     }
 
     #[test]
