@@ -11,13 +11,14 @@ use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::offload;
-use crate::rtnetlink::{NLM_F_CREATE, NLM_F_EXCL, attribute, attributes, dump, request};
+use crate::rtnetlink::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, attribute, attributes, dump, request};
 
 // linux/rtnetlink.h, linux/if_link.h, linux/if_addr.h
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
 const RTM_NEWADDR: u16 = 20;
 const RTM_GETADDR: u16 = 22;
+const RTM_NEWROUTE: u16 = 24;
 /// struct ifaddrmsg: family, prefix, flags, scope, index
 const IFADDRMSG_BYTES: usize = 8;
 const IFLA_ADDRESS: u16 = 1;
@@ -37,6 +38,17 @@ const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_FLAGS: u16 = 8;
 const IFA_F_NODAD: u32 = 2;
+const RTA_DST: u16 = 1;
+const RTA_OIF: u16 = 4;
+const RTA_PRIORITY: u16 = 6;
+const RTA_PREFSRC: u16 = 7;
+const RTA_METRICS: u16 = 8;
+const RTAX_CC_ALGO: u16 = 16;
+const RT_TABLE_MAIN: u8 = 254;
+const RTPROT_KERNEL: u8 = 2;
+const RTN_UNICAST: u8 = 1;
+/// Metric of the routes that IPv6 makes for an address (IP6_RT_PRIO_ADDRCONF).
+const IPV6_PRIORITY: u32 = 256;
 
 /// What to change of a device when it goes up; `None` leaves what is.
 #[derive(Clone, Copy, Default, Debug)]
@@ -121,6 +133,37 @@ pub fn add_address(name: &str, address: IpAddr, prefix_bits: u8) -> io::Result<(
     attribute(&mut body, IFA_ADDRESS, &bytes);
     attribute(&mut body, IFA_FLAGS, &IFA_F_NODAD.to_ne_bytes());
     request(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &body)
+}
+
+/// Sets the congestion control of connections to the network of an address that the device `name` has, as `congctl` of
+/// ip-route(8) does. It replaces the kernel's own route to that network. Sockets have it unless they choose another one after
+/// they have begun to connect.
+pub fn set_congestion(name: &str, address: IpAddr, prefix_bits: u8, congestion: &str) -> io::Result<()> {
+    let (family, scope, network) = match address {
+        IpAddr::V4(v4) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(prefix_bits)).unwrap_or(0);
+            let network = (u32::from(v4) & mask).to_be_bytes().to_vec();
+            (libc::AF_INET, libc::RT_SCOPE_LINK, network)
+        }
+        IpAddr::V6(v6) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(prefix_bits)).unwrap_or(0);
+            let network = (u128::from(v6) & mask).to_be_bytes().to_vec();
+            (libc::AF_INET6, libc::RT_SCOPE_UNIVERSE, network)
+        }
+    };
+    // struct rtmsg: family, bits of destination and source, TOS, table, protocol, scope, type, flags
+    let mut body =
+        vec![family as u8, prefix_bits, 0, 0, RT_TABLE_MAIN, RTPROT_KERNEL, scope, RTN_UNICAST, 0, 0, 0, 0];
+    attribute(&mut body, RTA_DST, &network);
+    attribute(&mut body, RTA_OIF, &index_of(name)?.to_ne_bytes());
+    match address {
+        IpAddr::V4(v4) => attribute(&mut body, RTA_PREFSRC, &v4.octets()),
+        IpAddr::V6(_) => attribute(&mut body, RTA_PRIORITY, &IPV6_PRIORITY.to_ne_bytes()),
+    }
+    let mut metrics = Vec::new();
+    attribute(&mut metrics, RTAX_CC_ALGO, CString::new(congestion)?.as_bytes_with_nul());
+    attribute(&mut body, RTA_METRICS, &metrics);
+    request(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, &body)
 }
 
 /// Whether the device that has the address `local` takes super-packets from TCP. An address that no device has is nobody's

@@ -118,10 +118,17 @@ pub fn start_connect_from(
     // SAFETY: `storage` holds a socket address of `len` bytes.
     let result = unsafe { libc::connect(stream.as_raw_fd(), (&raw const storage).cast(), len) };
     match check(result) {
-        Ok(_) => Ok(stream),
-        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(stream),
-        Err(error) => Err(error),
+        Ok(_) => {}
+        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
+        Err(error) => return Err(error),
     }
+    // A route may name a congestion control (`congctl`), which connect() puts in the place of the one that was asked for.
+    if let Some(name) = congestion
+        && self::congestion(&stream)? != name
+    {
+        set_congestion(&stream, name)?;
+    }
+    Ok(stream)
 }
 
 /// Binds a stream that is about to connect to `address`.

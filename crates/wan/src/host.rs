@@ -222,6 +222,12 @@ fn furnish(name: HostName, spec: &Spec, device_name: &'static str) -> Result<Dev
         }
         interface::add_address(device_name, address, bits)
             .map_err(failed(name, format!("add {address}/{bits}")))?;
+        if let Some(congestion) = &spec.congestion {
+            interface::set_congestion(device_name, address, bits, congestion).map_err(failed(
+                name,
+                format!("give {address}/{bits} the congestion control {congestion}"),
+            ))?;
+        }
     }
     Ok(device)
 }

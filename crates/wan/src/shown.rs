@@ -34,6 +34,8 @@ pub struct PathShown {
     pub ipv6: bool,
     /// Whether super-packets are cut before the model sees them.
     pub segment: bool,
+    /// Congestion control of the hosts' sockets that choose none, if it was set.
+    pub congestion: Option<String>,
     /// Memory that packets under way may take.
     pub memory_bytes: u64,
     /// Rates of the lines that the near hosts have to themselves; none if they share one.
@@ -98,6 +100,7 @@ impl PathShown {
                 .collect(),
             ipv6: spec.only_ipv6,
             segment: spec.segment,
+            congestion: spec.congestion.clone(),
             memory_bytes: spec.memory_bytes(device == "veth"),
             near_rates_bits_per_s: spec.near.own.rates.iter().map(|rate| rate.0).collect(),
             near,

@@ -27,6 +27,8 @@ pub struct Spec {
     pub segment: bool,
     /// What TCP may buffer at each host.
     pub buffers: Buffers,
+    /// Congestion control of the hosts' sockets that choose none; `None` for that of this machine.
+    pub congestion: Option<String>,
     /// The hosts have no IPv4 addresses.
     pub only_ipv6: bool,
     /// Hosts at the near end, which share its line unless they have their own; 1 to 16.
@@ -75,6 +77,7 @@ impl Spec {
             ring_packets: None,
             segment: false,
             buffers: Buffers::default(),
+            congestion: None,
             only_ipv6: false,
             near_hosts: 1,
             far_hosts: 1,

@@ -7,7 +7,7 @@ use document::Scalar;
 use event::{BitRate, Direction, Op};
 
 use super::need::LoadNeeds;
-use super::path::Path;
+use super::path::{self, Path};
 use super::recording::Table;
 use super::shell_line::ShellLine;
 use super::time::PathTime;
@@ -27,7 +27,7 @@ pub struct Load {
     pub window: PathTime,
     /// Which rule of validity the emulator must hold.
     pub validity: Validity,
-    /// Congestion control of both ends' sockets.
+    /// Congestion control of both ends' sockets, or [`DEFAULT_CONGESTION`].
     pub congestion: String,
     /// How both ends pace what they send.
     pub pacing: Pacing,
@@ -150,6 +150,8 @@ pub(super) const MOST_HOSTS: u32 = 16;
 
 /// Leaves a number to the policy.
 pub(super) const AUTO: &str = "auto";
+/// Our commands choose no congestion control: sockets have that of their host, or one of farlun's choice.
+pub const DEFAULT_CONGESTION: &str = "default";
 
 const COMMON_KEYS: &[&str] = &["start", "window", "validity", "congestion", "pacing", "initiators"];
 const STREAM_KEYS: &[&str] = &["direction"];
@@ -356,7 +358,7 @@ impl Load {
                 let known = [Validity::Throughput, Validity::Latency, Validity::Off].map(|v| (v.name(), v));
                 self.validity = value.word(&known)?;
             }
-            ("congestion", _) => self.congestion = congestion(value)?,
+            ("congestion", _) => self.congestion = path::congestion(value)?,
             ("pacing", kind) => {
                 self.pacing = match (value, kind) {
                     (Scalar::Bool(true), _) => Pacing::Follow,
@@ -407,16 +409,6 @@ fn connections(value: &Scalar) -> Result<Option<u32>, String> {
 /// Every key that some load can have, for the names of matrix axes.
 pub(super) fn all_load_keys() -> impl Iterator<Item = &'static str> {
     BENCH_KEYS.iter().chain(STREAM_KEYS).chain(COMMON_KEYS).chain(&["command"]).copied()
-}
-
-/// A kernel's name of a congestion control: it becomes a word of a command line.
-pub(super) fn congestion(value: &Scalar) -> Result<String, String> {
-    let name = value.text()?;
-    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
-    match plain && name.len() < 16 {
-        true => Ok(name.to_owned()),
-        false => Err(format!("'{name}' is not a congestion control such as cubic or bbr")),
-    }
 }
 
 fn burst_bytes(value: &Scalar) -> Result<u64, String> {

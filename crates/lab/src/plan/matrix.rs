@@ -5,7 +5,7 @@ use document::Scalar;
 use super::Cell;
 use super::background::Background;
 use super::load::Load;
-use super::path::PATH_KEYS;
+use super::path::{CONGESTION, PATH_KEYS};
 use super::target::TARGET_KEYS;
 
 /// One thing that varies, with its values in the order of the plan.
@@ -40,7 +40,7 @@ impl Axis {
 
     /// Whether it changes the path, and so concerns every load and `line`.
     pub fn is_path(&self) -> bool {
-        PATH_KEYS.contains(&self.name.as_str())
+        self.name != CONGESTION && PATH_KEYS.contains(&self.name.as_str())
     }
 
     /// Whether it changes anything for this load.

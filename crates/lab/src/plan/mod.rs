@@ -36,7 +36,7 @@ pub use error::PlanError;
 pub use expect::{Expect, Interval, Shape, Unit};
 pub use expression::{Expression, MetricName};
 pub use found_rate::FoundRate;
-pub use load::{Bench, Bursts, Command, Load, LoadKind, Pacing, Validity};
+pub use load::{Bench, Bursts, Command, DEFAULT_CONGESTION, Load, LoadKind, Pacing, Validity};
 pub use lun::Lun;
 pub use matrix::{Axis, Point, Region};
 pub use need::{LoadNeeds, Need};

@@ -84,7 +84,13 @@ pub(super) const PATH_KEYS: &[&str] = &[
     "device",
     "rcvbuf",
     "sndbuf",
+    CONGESTION,
 ];
+
+/// Congestion control of the hosts' sockets that choose none. As an axis of a matrix the word means that of the loads.
+pub(super) const CONGESTION: &str = "congestion";
+/// Longest name that the kernel takes (TCP_CA_NAME_MAX, less the zero that ends it).
+const CONGESTION_NAME_MAX_BYTES: usize = 15;
 
 /// Buffers of TCP, as `farlun wan` takes them.
 const BUFFER_BYTES: std::ops::RangeInclusive<u64> = 8_192..=1 << 30;
@@ -94,7 +100,7 @@ const RING_PACKETS: (u32, u32) = (80, 4_096);
 /// Of the faults, those that are none if nothing is asked for: a time of 0, a share of 0 %.
 const NONE_AT_ZERO: &[&str] = &["jitter", "reorder", "duplicate", "merge-acks", "coalesce", "tick"];
 /// Flags beside the faults that say what hosts are like, and not lines.
-const OF_HOSTS: &[&str] = &["ring", "device", "rcvbuf", "sndbuf"];
+const OF_HOSTS: &[&str] = &["ring", "device", "rcvbuf", "sndbuf", CONGESTION];
 /// A fault that has no value.
 const OVERTAKES: &str = "jitter-overtakes";
 
@@ -212,6 +218,7 @@ impl Path {
                 }
                 self.faults.insert(flag, format!("{bytes}B"));
             }
+            CONGESTION => drop(self.faults.insert(CONGESTION, congestion(value)?)),
             "segment" => self.segment = value.bool()?,
             "jitter_overtakes" => match value.bool()? {
                 true => drop(self.faults.insert(OVERTAKES, String::new())),
@@ -242,6 +249,16 @@ impl Path {
             false => self.faults.insert(flag, text),
         };
         Ok(())
+    }
+}
+
+/// A kernel's name of a congestion control: it becomes a word of a command line.
+pub(super) fn congestion(value: &Scalar) -> Result<String, String> {
+    let name = value.text()?;
+    let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    match is_plain && (1..=CONGESTION_NAME_MAX_BYTES).contains(&name.len()) {
+        true => Ok(name.to_owned()),
+        false => Err(format!("'{name}' is not a congestion control such as cubic or bbr")),
     }
 }
 
@@ -306,6 +323,7 @@ mod tests {
             ("down", text("near:10s+200ms/30s,40s+1s"), "down", Some("near:10s+200ms/30s,40s+1s")),
             ("near_rates", text("60mbit,20mbit"), "near-rates", Some("60mbit,20mbit")),
             ("reorder_hold", text("2ms"), "reorder-hold", Some("2ms")),
+            ("congestion", text("cubic"), "congestion", Some("cubic")),
             ("jitter_overtakes", Scalar::Bool(true), "jitter-overtakes", Some("")),
             ("jitter_overtakes", Scalar::Bool(false), "jitter-overtakes", None),
         ] {
@@ -320,6 +338,7 @@ mod tests {
             ("jitter", text("11s")),
             ("down", text("5s")),
             ("near_rates", text("fast")),
+            ("congestion", text("cu bic")),
             ("jitter_overtakes", text("yes")),
         ] {
             assert!(path.set(key, &value).is_err(), "{key}");

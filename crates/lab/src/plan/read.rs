@@ -11,7 +11,7 @@ use super::load::{self, Load, LoadKind};
 use super::lun::Lun;
 use super::matrix::Axis;
 use super::need::Need;
-use super::path::{Back, PATH_KEYS, Path};
+use super::path::{Back, PATH_KEYS, Path, congestion};
 use super::read_load::{self, name, set_load};
 use super::recording::{Drawing, Table};
 use super::target::{TARGET_KEYS, Target};
@@ -234,7 +234,7 @@ fn overrides(section: &Section<'_>, plan: &mut Plan, problems: &mut Problems<'_>
         plan.repeats = entry.read(problems, |v| v.number(1, 100)).unwrap_or(1);
     }
     if let Some(entry) = section.entry("congestion")
-        && let Some(name) = entry.read(problems, load::congestion)
+        && let Some(name) = entry.read(problems, congestion)
     {
         let quick = section.name == "[quick]";
         let loads = plan.loads.iter_mut().chain(plan.backgrounds.iter_mut().map(|b| &mut b.load));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use event::Direction;
 
 use crate::exact;
-use crate::plan::{Cell, Load, LoadKind, Lun, Pacing, Queue, Table};
+use crate::plan::{Cell, DEFAULT_CONGESTION, Load, LoadKind, Lun, Pacing, Queue, Table};
 
 use super::load_words::{bench_words, policy_words};
 use super::places::Places;
@@ -240,7 +240,9 @@ impl Parts<'_> {
 
     /// `sends` says that data of the load goes out at this end.
     fn sockets(&self, words: &mut Words, load: &Load, host: &str, sends: bool) {
-        words.push(["--cc", &load.congestion]);
+        if load.congestion != DEFAULT_CONGESTION {
+            words.push(["--cc", &load.congestion]);
+        }
         match load.pacing {
             Pacing::Follow => {}
             _ if !sends => {}
@@ -456,6 +458,19 @@ mod tests {
             !command_of(&plan, "stream-delay-0").contains("overtakes"),
             "there is nothing to overtake by"
         );
+    }
+
+    #[test]
+    fn the_default_congestion_control_is_no_flag_of_the_commands() {
+        let mut plan = Source::find("tour").unwrap().plan(Variant::Quick).unwrap();
+        plan.path.faults = [("congestion", "cubic".to_owned())].into();
+        for load in &mut plan.loads {
+            load.congestion = DEFAULT_CONGESTION.to_owned();
+        }
+        for slug in ["stream-delay-0", "read-delay-8ms"] {
+            let command = command_of(&plan, slug);
+            assert!(command.contains(" --congestion cubic ") && !command.contains("--cc"), "{command}");
+        }
     }
 
     #[test]

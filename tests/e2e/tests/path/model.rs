@@ -55,6 +55,28 @@ fn a_policer_lets_a_burst_pass_and_drops_the_rest() {
 }
 
 #[test]
+fn the_congestion_control_of_the_path_is_that_of_sockets_that_choose_none() {
+    need!(path::available(), skip::program("ss"));
+    let program = farlun_path().display();
+    for (family, flag, expected) in [("", "", "reno"), ("--ipv6", "", "reno"), ("", "--cc cubic", "cubic")] {
+        let far = format!("exec {program} stream serve --listen [$FARLUN_FAR]:5201");
+        let far = if family.is_empty() { far.replace(['[', ']'], "") } else { far };
+        let to = if family.is_empty() { "$FARLUN_FAR" } else { "[$FARLUN_FAR]" };
+        // It sends until it is asked to end, so that the look at its socket is in time.
+        let near = format!(
+            "{program} stream {to}:5201 --time 60s {flag} >/dev/null 2>&1 & sender=$!
+             until ss -tinH state established dport = :5201 | grep -q bytes_acked; do sleep 0.02; done
+             ss -tinH state established dport = :5201 >&2; kill $sender; wait $sender; true"
+        );
+        let flags = format!("--delay 1ms --rate 10mbit --congestion reno {family}");
+        let (document, printed) = over(&flags, Some(&far), &["sh", "-c", &near]);
+        let words: Vec<&str> = printed.split_whitespace().collect();
+        assert!(words.contains(&expected), "{family} {flag}\n{printed}");
+        assert_eq!(document["path"]["congestion"], "reno", "{document}");
+    }
+}
+
+#[test]
 fn what_a_host_says_on_its_own_link_is_no_packet_of_the_path() {
     need!(path::available(), skip::program("ping"));
     // The groups of all hosts of a link, and the one of routers, which the kernel itself asks now and then.
@@ -202,6 +224,7 @@ fn what_cannot_be_meant_is_bad_usage() {
         ("--queue 100B", "give at least 1538 bytes"),
         ("--loss 1", "is not a loss such as 0.01%"),
         ("--ring 8", "80"),
+        ("--congestion swift", "congestion control 'swift' is not available: this kernel has"),
     ] {
         let mut command = farlun(["wan"]);
         let finished = run(command.args(flags.split_whitespace()).args(["--", "true"]), LIMIT);

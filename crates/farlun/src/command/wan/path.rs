@@ -102,6 +102,10 @@ pub(super) struct PathArgs {
     /// What TCP may buffer of what a host sends, at most, for a connection [default: what the path needs]
     #[arg(long, value_name = "SIZE")]
     sndbuf: Option<Bytes>,
+    /// Congestion control of the hosts' sockets, such as cubic, unless a program chooses another one after it has begun to
+    /// connect [default: that of this machine]
+    #[arg(long, value_name = "NAME")]
+    congestion: Option<String>,
     /// No IPv4: FARLUN_NEAR and FARLUN_FAR are IPv6 addresses
     #[arg(long)]
     ipv6: bool,
@@ -136,6 +140,10 @@ impl PathArgs {
             near_first.map(|near| self.delay.of(near).map_or(Duration::ZERO, |delay| delay.0)).iter().sum();
         let [near, far] = near_first.map(|near| self.line(near, rtt));
         let (near, far) = (near?, far?);
+        if let Some(name) = &self.congestion {
+            net::tcp::check_congestion(name)
+                .map_err(|error| Exit::usage(format!("--congestion: {error}")))?;
+        }
         let segment = self.segment || want_single_packets([&near, &far], self.mtu);
         Ok(Spec {
             near,
@@ -148,6 +156,7 @@ impl PathArgs {
                 receive: buffer("rcvbuf", self.rcvbuf)?,
                 send: buffer("sndbuf", self.sndbuf)?,
             },
+            congestion: self.congestion,
             only_ipv6: self.ipv6,
             near_hosts: 1,
             far_hosts: 1,
