@@ -49,6 +49,6 @@ pub use name::{HOSTS_MAX, HostName};
 pub use pump::Cost;
 pub use roles::Role;
 pub use run::{Outcome, Settings, run};
-pub use shown::{LineShown, PathShown};
+pub use shown::{HostsShown, LineShown, PathShown};
 pub use spec::{Buffers, Side, Spec};
 pub use taps::Taps;

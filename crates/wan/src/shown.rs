@@ -24,18 +24,11 @@ pub struct PathShown {
     pub gso_max_bytes: u32,
     /// Decides what is left to chance.
     pub seed: u64,
-    /// Packets that each host's device holds.
-    pub ring_packets: Option<u32>,
-    /// The device that the hosts have: `tun` or `veth`.
-    pub device: &'static str,
-    /// The hosts, and their addresses.
-    pub hosts: BTreeMap<String, Vec<IpAddr>>,
-    /// Whether there is no IPv4.
-    pub ipv6: bool,
+    /// Its hosts.
+    #[serde(flatten)]
+    pub hosts: HostsShown,
     /// Whether super-packets are cut before the model sees them.
     pub segment: bool,
-    /// Congestion control of the hosts' sockets that choose none, if it was set.
-    pub congestion: Option<String>,
     /// Memory that packets under way may take.
     pub memory_bytes: u64,
     /// Rates of the lines that the near hosts have to themselves; none if they share one.
@@ -44,6 +37,21 @@ pub struct PathShown {
     pub near: LineShown,
     /// What packets meet that far sends.
     pub far: LineShown,
+}
+
+/// The hosts of a path.
+#[derive(Clone, Debug, Serialize)]
+pub struct HostsShown {
+    /// Packets that each host's device holds.
+    pub ring_packets: Option<u32>,
+    /// The device that the hosts have: `tun` or `veth`.
+    pub device: &'static str,
+    /// The hosts, and their addresses.
+    pub hosts: BTreeMap<String, Vec<IpAddr>>,
+    /// Whether there is no IPv4.
+    pub ipv6: bool,
+    /// Congestion control of the hosts' sockets that choose none, if it was set.
+    pub congestion: Option<String>,
 }
 
 /// One direction.
@@ -91,16 +99,18 @@ impl PathShown {
             mtu: spec.mtu_bytes,
             gso_max_bytes: spec.gso_max_bytes(),
             seed: spec.seed,
-            ring_packets: spec.ring_packets,
-            device,
-            hosts: [Side::Near, Side::Far]
-                .into_iter()
-                .flat_map(|side| spec.hosts(side))
-                .map(|host| (host.to_string(), addresses(host, spec)))
-                .collect(),
-            ipv6: spec.only_ipv6,
+            hosts: HostsShown {
+                ring_packets: spec.ring_packets,
+                device,
+                hosts: [Side::Near, Side::Far]
+                    .into_iter()
+                    .flat_map(|side| spec.hosts(side))
+                    .map(|host| (host.to_string(), addresses(host, spec)))
+                    .collect(),
+                ipv6: spec.only_ipv6,
+                congestion: spec.congestion.clone(),
+            },
             segment: spec.segment,
-            congestion: spec.congestion.clone(),
             memory_bytes: spec.memory_bytes(device == "veth"),
             near_rates_bits_per_s: spec.near.own.rates.iter().map(|rate| rate.0).collect(),
             near,
