@@ -326,6 +326,23 @@ fn a_file_that_begins_with_a_repeated_acknowledgement_goes_on() {
 }
 
 #[test]
+fn a_file_that_begins_with_a_reset_or_a_syn_shows_no_gap() {
+    // Hosts reset connections that they do not know, with any sequence number; SYNs begin anywhere.
+    for flags in [0x04, 0x02] {
+        for direction in [0, 1] {
+            let mut tap = Tap::begun();
+            let end = tap.frames.len();
+            tap.seq[direction] = tap.seq[direction].wrapping_add(1_000_000);
+            tap.segment(direction, flags, &[]);
+            let (capture, _) = read(&[&tap.frames[..end], &tap.frames[end..]]);
+            let found = &capture.connections[0].directions;
+            let missing = found.each_ref().map(|one| (one.missing_bytes, one.gaps));
+            assert_eq!(missing, [(0, 0); 2], "flags {flags:#x}, direction {direction}");
+        }
+    }
+}
+
+#[test]
 fn no_command_is_invented_for_a_missing_file() {
     let mut tap = Tap::new((false, false));
     // Reads that look alike: task tags grow evenly, so that a hidden command could be inferred.
