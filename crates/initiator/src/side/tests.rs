@@ -3,10 +3,11 @@
 use engine::trace::Sampling;
 use event::{WindowKind, WindowNotice};
 use proto::params::Params;
-use wire::scsi::BlockForm;
+use wire::scsi::{BlockForm, Capacity16, Cdb};
 
 use super::*;
 use crate::disk::Geometry;
+use crate::known::CAPACITY16_BYTES;
 
 const BLOCK: u32 = 512;
 
@@ -104,6 +105,54 @@ fn a_command_has_failed_unless_its_status_or_its_sense_data_say_otherwise() {
             assert_eq!(found, (status, sense, response), "{what}");
         }
         assert_eq!((side.open.len(), side.outstanding_bytes), (0, 0), "{what}");
+    }
+}
+
+#[test]
+fn a_lun_that_says_something_else_is_not_written_to() {
+    let capacity = |last_lba, block_len| Capacity16 { last_lba, block_len, ..Capacity16::default() }.emit();
+    let no_lun = Sense::new(SenseKey::IllegalRequest, 0x25, 0x00);
+    for (answer, goes_on, is_about_the_lun) in [
+        (Ok(capacity(99, 512)), true, false),
+        (Ok(capacity(100, 512)), true, false),
+        (Ok(capacity(98, 512)), false, true),
+        (Ok(capacity(99, 4096)), false, true),
+        // It did know the command before.
+        (Err(Sense::INVALID_OPCODE), false, true),
+        (Err(no_lun), false, false),
+        (Err(Sense::MEDIUM_NOT_PRESENT), false, false),
+    ] {
+        for is_first in [true, false] {
+            let mut side = side();
+            side.known = vec![Known::capacity16(&capacity(99, 512))];
+            if is_first {
+                side.ask_first();
+            } else {
+                side.ask();
+            }
+            let mut buffer = side.buffers.take(CAPACITY16_BYTES);
+            let result =
+                answer.map(|answer| buffer.copy_from_slice(&answer)).map_err(|sense: Sense| Failure {
+                    status: Status::CHECK_CONDITION,
+                    response: 0,
+                    sense: Some(sense),
+                    short_bytes: None,
+                    overflow_bytes: None,
+                });
+            let cdb = Cdb::ReadCapacity16 { allocation_len: CAPACITY16_BYTES as u32 };
+            let request = Request { cdb, body: Body::Read(buffer), offset_bytes: 0 };
+            let (issued, completed) = (side.now, side.now);
+            let transferred_bytes = CAPACITY16_BYTES as u32;
+            let found = side.answered(0, Completed { request, issued, completed, transferred_bytes, result });
+            let what = format!("{answer:02x?} {is_first}: {found:?}");
+            match found {
+                Ok(()) => assert!(goes_on, "{what}"),
+                Err(Error::OtherLun { .. }) => assert!(!goes_on && is_about_the_lun && is_first, "{what}"),
+                Err(Error::ChangedLun { .. }) => assert!(!goes_on && is_about_the_lun && !is_first, "{what}"),
+                Err(Error::Command { .. }) => assert!(!goes_on && !is_about_the_lun, "{what}"),
+                Err(_) => panic!("{what}"),
+            }
+        }
     }
 }
 
