@@ -239,6 +239,19 @@ mod tests {
     }
 
     #[test]
+    fn few_empty_lines_are_kept_for_owners_that_come() {
+        let mut queue = FairQueue::new();
+        let owners = 2 * SPARE_MAX as u64;
+        (0..owners).for_each(|owner| queue.push(owner, 4096, (owner, 0)));
+        assert_eq!(drain(&mut queue, usize::MAX).len(), 2 * SPARE_MAX);
+        assert_eq!((queue.lines.len(), queue.spare.len()), (0, SPARE_MAX));
+        let is_allocated = |line: &VecDeque<_>| line.capacity() > 0;
+        assert!(queue.spare.iter().all(is_allocated));
+        (0..owners).for_each(|owner| queue.push(owner, 4096, (owner, 1)));
+        assert!(queue.spare.is_empty(), "the lines are in use again");
+    }
+
+    #[test]
     fn idleness_is_not_saved_up() {
         let mut queue = FairQueue::new();
         queue.push(1, 4096, (1, 0));

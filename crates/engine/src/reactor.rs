@@ -66,3 +66,82 @@ pub fn run<S: Service>(service: &mut S) -> Result<(), S::Error> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::io::{Read, Write};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    use net::Interest;
+
+    use super::*;
+
+    const TOKEN: u64 = 7;
+
+    /// Gives the turns of a list and notes its calls.
+    struct Scripted {
+        poll: Poll,
+        near: UnixStream,
+        far: UnixStream,
+        turns: VecDeque<Result<Turn, &'static str>>,
+        calls: Vec<&'static str>,
+        refuses: bool,
+    }
+
+    impl Scripted {
+        fn new<const N: usize>(turns: [Result<Turn, &'static str>; N]) -> Scripted {
+            let (near, far) = UnixStream::pair().unwrap();
+            let poll = Poll::new().unwrap();
+            poll.add(near.as_fd(), TOKEN, Interest::READ).unwrap();
+            Scripted { poll, near, far, turns: turns.into(), calls: Vec::new(), refuses: false }
+        }
+    }
+
+    impl Service for Scripted {
+        type Error = io::Error;
+
+        fn poll(&self) -> &Poll {
+            &self.poll
+        }
+
+        fn ready(&mut self, ready: Ready, _: Instant) -> io::Result<()> {
+            self.calls.push("ready");
+            assert!(ready.token == TOKEN && ready.readable, "{ready:?}");
+            if self.refuses {
+                return Err(io::Error::other("ready"));
+            }
+            self.near.read_exact(&mut [0])
+        }
+
+        fn turn(&mut self, now: Instant) -> io::Result<Turn> {
+            self.calls.push("turn");
+            let turn =
+                self.turns.pop_front().expect("the loop has ended before").map_err(io::Error::other)?;
+            match turn {
+                Turn::Wait => self.far.write_all(&[1])?,
+                Turn::WaitUntil(at) => assert!(at <= now, "nothing will come"),
+                Turn::Again | Turn::Stop => {}
+            }
+            Ok(turn)
+        }
+    }
+
+    #[test]
+    fn a_service_has_a_turn_after_each_wait_until_it_stops() {
+        let turns = [Turn::Again, Turn::Wait, Turn::WaitUntil(Instant::ZERO), Turn::Stop];
+        let mut service = Scripted::new(turns.map(Ok));
+        run(&mut service).unwrap();
+        assert_eq!(service.calls, ["turn", "turn", "ready", "turn", "turn"]);
+    }
+
+    #[test]
+    fn an_error_of_the_service_ends_the_loop() {
+        let mut service = Scripted::new([Ok(Turn::Again), Err("turn")]);
+        assert_eq!(run(&mut service).unwrap_err().to_string(), "turn");
+        let mut service = Scripted { refuses: true, ..Scripted::new([Ok(Turn::Wait)]) };
+        assert_eq!(run(&mut service).unwrap_err().to_string(), "ready");
+        assert_eq!(service.calls, ["turn", "ready"]);
+    }
+}

@@ -291,35 +291,9 @@ pub(crate) fn digests(params: &Params) -> Digests {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io;
-    use std::time::Duration;
-
-    use super::*;
-    use crate::chap::Chap;
-    use crate::near_end::{InitiatorName, NearEnd};
-
-    const ADDRESS: ([u8; 4], u16) = ([192, 0, 2, 1], 3260);
-
-    fn options() -> Options {
-        let name = InitiatorName::given("iqn.2026-11.org.example:me").expect("a name");
-        Options {
-            timeout: Duration::from_secs(1),
-            chap: Chap::default(),
-            wishes: Default::default(),
-            connections: Some(1),
-            near: NearEnd { name, source: None, congestion: None, max_segment_bytes: None },
-            policy: Default::default(),
-            pacing: Default::default(),
-            depth: None,
-            queue_limit: None,
-            trace: None,
-            sampling: Default::default(),
-            notice: |_| {},
-        }
-    }
-
-    fn approach(session: Kind) -> Approach {
+impl Destination {
+    /// A destination of tests, which nothing is sent to.
+    pub(crate) fn plain(session: Kind) -> Destination {
         let request = LoginRequest {
             session,
             initiator_name: "iqn.2026-11.org.example:me".to_owned(),
@@ -330,8 +304,20 @@ mod tests {
             security: proto::login::Security::Skip,
             private_key: true,
         };
-        let destination = Destination { host: "192.0.2.1".to_owned(), port: 3260, request, connections: 1 };
-        Approach::new(destination, 0, Instant::FAR_FUTURE)
+        Destination { host: "192.0.2.1".to_owned(), port: 3260, request, connections: 1 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    const ADDRESS: ([u8; 4], u16) = ([192, 0, 2, 1], 3260);
+
+    fn approach(session: Kind) -> Approach {
+        Approach::new(Destination::plain(session), 0, Instant::FAR_FUTURE)
     }
 
     fn refusal(status: (u8, u8)) -> Error {
@@ -341,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_refusal_counts_more_than_an_address_where_nobody_is() {
-        let (options, mut approach) = (options(), approach(Kind::Discovery));
+        let (options, mut approach) = (Options::plain(), approach(Kind::Discovery));
         let source = io::Error::from(io::ErrorKind::ConnectionRefused);
         let nobody = Error::Connect { address: ADDRESS.into(), source };
         approach.failed(nobody, &options).expect("there may be other addresses");
@@ -353,7 +339,8 @@ mod tests {
     #[test]
     fn a_refusal_of_our_name_tells_its_origin() {
         for session in [Kind::Discovery, Kind::Normal { target_name: "iqn.a".to_owned() }] {
-            let error = approach(session).failed(refusal(login_status::AUTHORIZATION_FAILURE), &options());
+            let error =
+                approach(session).failed(refusal(login_status::AUTHORIZATION_FAILURE), &Options::plain());
             let error = error.expect_err("it is refused").to_string();
             assert!(error.contains("that of --initiator-name"), "{error}");
         }

@@ -191,3 +191,37 @@ impl Sender for Side {
         data.bytes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use net::Events;
+    use proto::login::{RANDOM_BYTES, Session as Kind};
+
+    use super::*;
+    use crate::approach::Destination;
+
+    #[test]
+    fn a_login_that_is_not_answered_ends_with_its_time_and_not_before() {
+        let (poll, mut events, mut scratch) = (Poll::new().unwrap(), Events::new(), Scratch::new());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (options, request) = (Options::plain(), Destination::plain(Kind::Discovery).request);
+        let (begun, timeout) = (Instant::from_nanos(5), Duration::from_secs(1));
+        let limits = (begun + timeout, timeout);
+        let login = Login::with_random(request, [0; RANDOM_BYTES]);
+        let address = listener.local_addr().unwrap();
+        let mut dial = Dial::start(&poll, 7, address, login, &options, limits).unwrap();
+        let mut expect_timeout = |dial: &mut Dial, expected| {
+            for early in [begun, dial.deadline() - Duration::from_nanos(1)] {
+                assert!(matches!(dial.turn(&poll, &mut scratch, early), Ok(None)), "{expected} at {early:?}");
+            }
+            let Err(error) = dial.turn(&poll, &mut scratch, dial.deadline()) else { panic!("{expected}") };
+            assert!(matches!(error, Error::Timeout { what, .. } if what == expected), "{error}");
+        };
+        expect_timeout(&mut dial, "accept a connection");
+        poll.wait(&mut events, None).unwrap();
+        events.iter().for_each(|ready| dial.ready(ready));
+        expect_timeout(&mut dial, "answer the login");
+    }
+}

@@ -385,8 +385,14 @@ pub(crate) struct Capacity {
 
 /// READ CAPACITY (16) first: old targets that lack it have no more blocks than (10) can tell.
 pub(crate) fn capacity(client: &mut Client) -> Result<Capacity, Error> {
+    capacity_by(|cdb, len, name| ask(client, cdb, len, name))
+}
+
+fn capacity_by(
+    mut ask: impl FnMut(Cdb, usize, &'static str) -> Result<Vec<u8>, Error>,
+) -> Result<Capacity, Error> {
     let (name, len) = ("READ CAPACITY (16)", CAPACITY16_BYTES);
-    match ask(client, Cdb::ReadCapacity16 { allocation_len: len as u32 }, len, name) {
+    match ask(Cdb::ReadCapacity16 { allocation_len: len as u32 }, len, name) {
         Ok(data) => {
             let capacity = Capacity16::parse(&data).map_err(|_| odd(name))?;
             let known = Known::capacity16(&data);
@@ -396,7 +402,7 @@ pub(crate) fn capacity(client: &mut Client) -> Result<Capacity, Error> {
         Err(error) => return Err(error),
     }
     let name = "READ CAPACITY (10)";
-    let data = ask(client, Cdb::ReadCapacity10, CAPACITY10_BYTES, name)?;
+    let data = ask(Cdb::ReadCapacity10, CAPACITY10_BYTES, name)?;
     let capacity = Capacity10::parse(&data).map_err(|_| odd(name))?;
     if capacity.last_lba == u32::MAX {
         return Err(odd(name));
@@ -414,19 +420,4 @@ fn sane(last_lba: u64, block_len_bytes: u32, form: BlockForm, known: Known) -> R
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_page_that_is_longer_than_was_asked_for() {
-        let page = |announced: u16, len: usize| {
-            let mut data = vec![0; len];
-            data[2..4].copy_from_slice(&announced.to_be_bytes());
-            longer_page(&data)
-        };
-        assert_eq!(page(251, 255), None);
-        assert_eq!(page(252, 255), Some(256));
-        assert_eq!(page(u16::MAX, 255), Some(u16::MAX));
-        assert_eq!((page(8, 12), longer_page(&[0, 0x83, 1])), (None, None));
-    }
-}
+mod tests;

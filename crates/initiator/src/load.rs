@@ -299,3 +299,78 @@ fn next_random(state: &mut u64) -> u64 {
     *state ^= *state >> 27;
     state.wrapping_mul(0x2545_f491_4f6c_dd1d)
 }
+
+#[cfg(test)]
+mod tests {
+    use wire::scsi::BlockForm;
+
+    use super::*;
+
+    const BLOCK: u64 = 4096;
+    const BEGUN: Instant = Instant::from_nanos(7_000_000_000);
+
+    /// A sequential load of one second over eight blocks that counts after 200 ms.
+    fn shape(op: Op) -> Shape {
+        Shape {
+            op,
+            block_bytes: BLOCK as u32,
+            depth: Some(4),
+            is_random: false,
+            span_bytes: 8 * BLOCK,
+            time: Duration::from_secs(1),
+            warmup: Duration::from_millis(200),
+            seed: 1,
+            start_bytes: 6 * BLOCK + 512,
+            patience: None,
+        }
+    }
+
+    fn load<'a>(shape: Shape, progress: &'a mut dyn FnMut(Progress)) -> Load<'a> {
+        Load::new(shape, Geometry::of(512, BlockForm::Sixteen), &Buffers::new(1 << 20), progress)
+    }
+
+    fn end(load: &mut Load<'_>, request: Request, after_ms: u64) {
+        let completed = BEGUN + Duration::from_millis(after_ms);
+        let transferred_bytes = request.len_bytes() as u32;
+        let completed = Completed { request, issued: BEGUN, completed, transferred_bytes, result: Ok(()) };
+        load.done(completed).expect("it is good");
+    }
+
+    #[test]
+    fn a_load_is_over_when_its_time_is_and_its_last_request_has_ended() {
+        for op in [Op::Read, Op::Write] {
+            let mut ignored = |_| {};
+            let mut load = load(shape(op), &mut ignored);
+            let issue = |load: &mut Load<'_>| load.next(BEGUN).expect("its time is not over");
+            let requests: Vec<_> = (0..4).map(|_| issue(&mut load)).collect();
+            let offsets: Vec<_> = requests.iter().map(|request| request.offset_bytes / BLOCK).collect();
+            assert_eq!(offsets, [6, 7, 0, 1], "from the start that was asked for, round and round");
+            assert!(requests.iter().all(|request| request.op() == Some(op) && request.len_bytes() == BLOCK));
+            let ended = BEGUN + Duration::from_secs(1);
+            assert!(!load.is_over(BEGUN) && load.next(ended).is_none());
+            for request in requests {
+                assert!(!load.is_over(ended));
+                end(&mut load, request, 900);
+            }
+            assert!(load.is_over(ended) && !load.is_over(BEGUN));
+            assert_eq!(load.outcome().most_outstanding, 4);
+        }
+    }
+
+    #[test]
+    fn requests_that_end_in_the_warm_up_or_late_are_not_counted() {
+        let mut told = Vec::new();
+        let mut progress = |progress: Progress| told.push((progress.elapsed.as_millis(), progress.ios));
+        let mut load = load(shape(Op::Read), &mut progress);
+        for after_ms in [199, 200, 650, 1000, 1001] {
+            let request = load.next(BEGUN).expect("its time is not over");
+            end(&mut load, request, after_ms);
+        }
+        let outcome = load.outcome();
+        assert_eq!((outcome.ios, outcome.bytes), (3, 3 * BLOCK));
+        assert_eq!((outcome.all_ios, outcome.all_bytes), (5, 5 * BLOCK));
+        assert_eq!((outcome.latency_ns.len(), outcome.most_outstanding), (3, 1));
+        assert_eq!((outcome.started, outcome.ended), (BEGUN, BEGUN + Duration::from_secs(1)));
+        assert_eq!(told, [(199, 1), (650, 3), (1000, 4)], "every tenth of a second at most");
+    }
+}

@@ -48,3 +48,27 @@ impl Options {
         Course { policy: self.policy, pacing: self.pacing }
     }
 }
+
+#[cfg(test)]
+impl Options {
+    /// Options of tests: nothing is asked for, and one connection.
+    pub(crate) fn plain() -> Options {
+        use crate::near_end::InitiatorName;
+
+        let name = InitiatorName::given("iqn.2026-11.org.example:me").expect("a name");
+        Options {
+            timeout: Duration::from_secs(1),
+            chap: Chap::default(),
+            wishes: Wishes::default(),
+            connections: Some(1),
+            near: NearEnd { name, source: None, congestion: None, max_segment_bytes: None },
+            policy: Choice::default(),
+            pacing: Pacing::default(),
+            depth: None,
+            queue_limit: None,
+            trace: None,
+            sampling: Sampling::default(),
+            notice: |_| {},
+        }
+    }
+}

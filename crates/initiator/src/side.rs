@@ -431,10 +431,10 @@ impl Side {
     }
 
     fn write_buffer(&self, token: usize) -> &Arc<Buffer> {
-        match &self.open[token].request.body {
-            Body::Write(buffer) => buffer,
-            _ => unreachable!("the session sends payload only of requests that write"),
-        }
+        let Body::Write(buffer) = &self.open[token].request.body else {
+            unreachable!("the session sends payload only of requests that write")
+        };
+        buffer
     }
 }
 

@@ -158,7 +158,13 @@ mod tests {
         check("iscsi://me%p/a@s%s@h/iqn.a/0", "me", Some("p/a@s%s"));
         check("iscsi://me@h/iqn.a/0", "me", None);
         check("iscsi://me%@h/iqn.a/0", "me", None);
-        for text in ["iscsi://me%hunter2@h:0/", "me%hunter2@h", "iscsi://me%hunter2@h/iqn.a/0/7"] {
+        check("iscsi://iqn.2026-11.org.example:me%p:s@h/iqn.a/0", "iqn.2026-11.org.example:me", Some("p:s"));
+        for text in [
+            "iscsi://me%hunter2@h:0/",
+            "me%hunter2@h",
+            "iscsi://me%hunter2@h/iqn.a/0/7",
+            "iscsi://me:hunter2@h/iqn.a/0",
+        ] {
             let error = text.parse::<Url>().unwrap_err();
             assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
         }
@@ -180,6 +186,7 @@ mod tests {
         check("iscsi://h/iqn.a/x", "the LUN is no number");
         check("iscsi://h/iqn.a/0/1", "the LUN is no number");
         check("iscsi://%p@h/iqn.a/0", "the user name before the @ is missing");
+        check("iscsi://me:hunter2@h/iqn.a/0", "a secret is set off by %");
         check("iscsi://h/i q n/0", "blanks");
         let error = "iscsi://h/iqn.a".parse::<Url>().unwrap().unit().unwrap_err().to_string();
         assert!(error.contains("the LUN is missing"), "{error}");

@@ -211,3 +211,82 @@ fn data_in(
 fn response(itt: u32) -> PartialHeader {
     PartialHeader::inferred(Opcode::ScsiResponse, itt, 0).with_flags(FINAL)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::MemoryBudget;
+    use crate::iscsi::pdu::Hidden;
+    use crate::packets::packet_ref::PacketRef;
+
+    fn visible(opcode: Opcode, header: PartialHeader) -> FramedPdu {
+        let data_len = header.bhs().data_segment_len() as u64;
+        FramedPdu {
+            opcode,
+            header,
+            data_len,
+            start: 0,
+            end: 0,
+            first: PacketRef::default(),
+            last: PacketRef::default(),
+            inferred: false,
+            end_missing: false,
+            provisional: false,
+            hidden_before: Hidden::default(),
+        }
+    }
+
+    /// A write of 64 KiB with a CmdSN that is its task tag.
+    fn write(itt: u32, immediate_len: u64) -> FramedPdu {
+        let header = PartialHeader::inferred(Opcode::ScsiCommand, itt, immediate_len).with_flags(0xa0);
+        visible(Opcode::ScsiCommand, header.with_word(20, 65_536).with_word(24, itt))
+    }
+
+    fn data_out(itt: u32, len: u64) -> FramedPdu {
+        visible(Opcode::DataOut, PartialHeader::inferred(Opcode::DataOut, itt, len))
+    }
+
+    #[test]
+    fn an_initiator_sends_the_data_that_was_asked_for_before_its_next_command() {
+        let (data, bare) = (PacketRest::new(1448, false), PacketRest::new(48, false));
+        let next = (Opcode::ScsiCommand, 3, 0);
+        let like = (Opcode::ScsiCommand, 3, 4096);
+        for (asked_len, data_len, last, rest, expected) in [
+            (0, 8192, None, data, Some(like)),
+            (16_384, 8192, None, data, Some((Opcode::DataOut, 1, 8192))),
+            (5_000, 8192, None, data, Some((Opcode::DataOut, 1, 5_000))),
+            // No Data-Out has shown the length of one.
+            (16_384, 0, None, data, None),
+            // The rest of the packet has room for a header without data.
+            (16_384, 8192, None, bare, Some(next)),
+            // A burst that has begun is finished first.
+            (16_384, 8192, Some(data_out(1, 8192)), bare, Some((Opcode::DataOut, 1, 8192))),
+            (16_384, 8192, Some(data_out(1, 4096)), data, Some((Opcode::DataOut, 1, 4096))),
+            (12_000, 8192, Some(data_out(1, 8192)), data, Some((Opcode::DataOut, 1, 3_808))),
+            (8_192, 8192, Some(data_out(1, 8192)), data, Some(like)),
+        ] {
+            let budget = MemoryBudget::new(1 << 20);
+            let (mut predictor, mut commands) = (HeaderPredictor::default(), CommandTracker::default());
+            for command in [write(1, 0), write(2, 4096)] {
+                predictor.observe(&command);
+                commands.request(&command, 0, &budget);
+            }
+            if data_len > 0 {
+                predictor.observe(&data_out(9, data_len));
+            }
+            if asked_len > 0 {
+                let r2t = PartialHeader::inferred(Opcode::R2t, 1, 0).with_word(44, asked_len);
+                commands.answer(&visible(Opcode::R2t, r2t), &budget);
+            }
+            if let Some(last) = &last {
+                commands.answer(last, &budget);
+            }
+            let header = predictor.next(Role::Initiator, last.as_ref(), rest, &commands);
+            let found = header.map(|header| {
+                let bhs = header.bhs();
+                (bhs.opcode().expect("an opcode"), bhs.itt(), bhs.data_segment_len())
+            });
+            assert_eq!(found, expected, "{asked_len} asked for, {data_len} at a time, {last:?}, {rest:?}");
+        }
+    }
+}

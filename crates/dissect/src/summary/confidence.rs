@@ -59,3 +59,33 @@ impl Confidence {
 fn share(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubt_is_the_sum_of_independent_gaps_in_the_evidence() {
+        let complete = Confidence {
+            snap_bytes: None,
+            lost_share: 0.0,
+            inferred_share: 0.0,
+            refuted_share: 0.0,
+            missing_bytes: 0,
+            missing_share: 0.0,
+            unseen_share: 0.0,
+        };
+        for (confidence, doubt) in [
+            (complete, 0.0),
+            // Headers that were inferred and confirmed are evidence.
+            (Confidence { inferred_share: 0.9, snap_bytes: Some(96), ..complete }, 0.0),
+            // Lost bytes and the time in which they passed are one gap.
+            (Confidence { lost_share: 0.25, unseen_share: 0.125, ..complete }, 0.25),
+            (Confidence { lost_share: 0.125, unseen_share: 0.25, ..complete }, 0.25),
+            (Confidence { lost_share: 0.25, refuted_share: 0.125, missing_share: 0.5, ..complete }, 0.875),
+            (Confidence { lost_share: 0.75, missing_share: 0.5, ..complete }, 1.0),
+        ] {
+            assert_eq!(confidence.doubt(), doubt, "{confidence:?}");
+        }
+    }
+}

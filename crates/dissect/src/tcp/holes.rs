@@ -57,4 +57,12 @@ mod tests {
         assert_eq!(holes.fill(15, 20), None);
         assert_eq!(holes.fill(40, 45), Some(200));
     }
+
+    #[test]
+    fn no_more_holes_have_an_age_than_memory_was_reserved_for() {
+        let mut holes = Holes::default();
+        (0..2 * RANGES_MAX as u64).for_each(|n| holes.add(20 * n, 20 * n + 10, n));
+        assert_eq!(holes.since.len(), RANGES_MAX);
+        assert_eq!(holes.fill(0, 10), Some(0), "the first ones are known");
+    }
 }

@@ -100,3 +100,25 @@ impl SegmentKindCounts {
         self.unseen + self.fast + self.timeout + self.spurious + self.local
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_data_reordering_and_probes_are_no_retransmissions() {
+        use SegmentKind::{
+            Control, Fast, KeepAlive, Local, New, OutOfOrder, Spurious, Timeout, Unseen, WindowProbe,
+        };
+        let mut counts = SegmentKindCounts::default();
+        for kind in [Control, New, OutOfOrder, KeepAlive, WindowProbe] {
+            counts.count(kind);
+            assert!(!kind.is_retransmission() && counts.retransmissions() == 0, "{kind:?}");
+        }
+        for (kind, retransmissions) in [Unseen, Fast, Timeout, Spurious, Local].into_iter().zip(1..) {
+            counts.count(kind);
+            assert!(kind.is_retransmission(), "{kind:?}");
+            assert_eq!(counts.retransmissions(), retransmissions, "{kind:?}");
+        }
+    }
+}

@@ -308,6 +308,41 @@ fn a_file_that_begins_a_moment_early_goes_on() {
 }
 
 #[test]
+fn a_file_that_begins_with_a_repeated_acknowledgement_goes_on() {
+    let mut tap = Tap::new((false, false));
+    tap.read(1, 4);
+    tap.segment(0, 0x10, &[]);
+    let end = tap.frames.len();
+    // A pure acknowledgement is no evidence of the same traffic: receivers repeat it.
+    tap.segment(0, 0x10, &[]);
+    tap.read(2, 4);
+    let mut dissector = Dissector::new();
+    feed(&mut dissector, &tap.frames[..end], &mut ());
+    dissector.end_file(&mut ());
+    let first = first_of(&tap.frames[end..]);
+    assert!(dissector.goes_on_with(&first) && !dissector.has_seen(&first));
+    let alone = first_of(&tap.frames[end..=end]);
+    assert!(!dissector.goes_on_with(&alone) && !dissector.has_seen(&alone));
+}
+
+#[test]
+fn a_file_that_begins_with_a_reset_or_a_syn_shows_no_gap() {
+    // Hosts reset connections that they do not know, with any sequence number; SYNs begin anywhere.
+    for flags in [0x04, 0x02] {
+        for direction in [0, 1] {
+            let mut tap = Tap::begun();
+            let end = tap.frames.len();
+            tap.seq[direction] = tap.seq[direction].wrapping_add(1_000_000);
+            tap.segment(direction, flags, &[]);
+            let (capture, _) = read(&[&tap.frames[..end], &tap.frames[end..]]);
+            let found = &capture.connections[0].directions;
+            let missing = found.each_ref().map(|one| (one.missing_bytes, one.gaps));
+            assert_eq!(missing, [(0, 0); 2], "flags {flags:#x}, direction {direction}");
+        }
+    }
+}
+
+#[test]
 fn no_command_is_invented_for_a_missing_file() {
     let mut tap = Tap::new((false, false));
     // Reads that look alike: task tags grow evenly, so that a hidden command could be inferred.

@@ -113,6 +113,9 @@ fn a_whole_conversation_with_every_choice_of_digests() {
             writes.iter().map(|row| (row.service_ns, row.r2ts)).collect::<Vec<_>>(),
             [(Some(3_050_000), 1); 4]
         );
+        // The first Data-In of a read, or the R2T of a write.
+        let first_answer = iscsi.commands.first_answer.expect("answers");
+        assert_eq!((first_answer.min_s, first_answer.max_s), (1.01e-3, 1.01e-3));
         assert_eq!(iscsi.commands.initiator_turn.map(|turn| turn.min_s), Some(1.01e-3));
         assert_eq!(iscsi.commands.status_turn.map(|turn| turn.min_s), Some(1.01e-3));
     }

@@ -149,3 +149,59 @@ impl Client {
         self.lines.extend(line);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use event::Instant;
+    use net::clock;
+
+    use super::*;
+    use crate::client::tests::session;
+    use crate::side::Leave;
+
+    #[test]
+    fn a_connection_that_is_being_made_is_given_up_when_its_session_is_not_at_work() {
+        let until = Instant::FAR_FUTURE;
+        let leave = Some(Leave::Now { time2wait: Duration::ZERO });
+        for (state, leave, is_kept) in [
+            (State::Up, None, true),
+            (State::Up, leave, false),
+            (State::Draining { until }, None, false),
+            (State::LoggingOut { until }, None, false),
+        ] {
+            let options = Options { connections: None, ..Options::plain() };
+            let peer_software = Some("farlun/1".to_owned());
+            let params = Params { max_connections: 8, peer_software, ..Params::default() };
+            let (mut client, _peer) = session(&options, params);
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let login = joining(&client.destination.request, &client.side.session, 1);
+            let (now, time) = (clock::now(), Duration::from_secs(60));
+            let dial = Dial::start(&client.poll, 1, address, login, &options, (now + time, time));
+            let growth = client.growth.as_mut().expect("its peer bears more connections");
+            growth.dial = Some(dial.unwrap());
+            (client.state, client.side.leave) = (state, leave);
+            client.grow(&mut Scratch::new(), now);
+            let is_dialling = client.growth.is_some_and(|growth| growth.dial.is_some());
+            assert_eq!(is_dialling, is_kept, "{leave:?}");
+        }
+    }
+
+    #[test]
+    fn a_session_grows_where_its_number_of_connections_is_open_and_its_peer_is_ours() {
+        let ours = Some("farlun/1".to_owned());
+        for (asked_for, max_connections, peer_software, may_grow) in [
+            (None, 8, ours.clone(), true),
+            (Some(1), 8, ours.clone(), false),
+            (None, 1, ours, false),
+            (None, 8, None, false),
+        ] {
+            let options = Options { connections: asked_for, ..Options::plain() };
+            let params = Params { max_connections, peer_software, ..Params::default() };
+            let growth = Growth::of(&options, &params, 1, None);
+            assert_eq!(growth.is_some(), may_grow, "{asked_for:?} {params:?}");
+        }
+    }
+}

@@ -491,3 +491,6 @@ impl Client {
 fn most(one: Progress, other: Progress) -> Progress {
     if one == Progress::More { one } else { other }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -136,14 +136,23 @@ mod tests {
 
     #[test]
     fn behind_a_lock_it_is_the_same() {
-        let store = Locked::new(Inline::Memory(Memory::zeroed(1 << 16).unwrap()));
-        store.write_at(4096, &[7; 8192]).unwrap();
+        let store = Locked::new(Inline::Memory(Memory::zeroed(1 << 18).unwrap()));
+        let expect = |stretches: &[(usize, u8)]| {
+            let mut found = vec![1; 1 << 18];
+            store.read_at(0, &mut found).unwrap();
+            let expected: Vec<u8> = stretches.iter().flat_map(|&(len, byte)| vec![byte; len]).collect();
+            assert!(found == expected, "{stretches:?}");
+        };
+        store.write_at(4096, &[7; 1 << 17]).unwrap();
         store.zero_at(8192, 1024).unwrap();
-        let mut found = [1; 16384];
-        store.read_at(0, &mut found).unwrap();
-        let expected = [(4096, 0), (4096, 7), (1024, 0), (3072, 7), (4096, 0)];
-        let expected: Vec<u8> = expected.iter().flat_map(|&(len, byte)| vec![byte; len]).collect();
-        assert_eq!(found[..], expected);
-        assert!(store.len_bytes() == 1 << 16 && !store.has_write_cache());
+        let rest = (1 << 18) - 4096 - (1 << 17);
+        expect(&[(4096, 0), (4096, 7), (1024, 0), ((1 << 17) - 5120, 7), (rest, 0)]);
+        // Longer than what is written at a time, and no multiple of it.
+        store.write_zeros_at(16384, (1 << 16) + 512).unwrap();
+        let left = (1 << 17) + 4096 - 16384 - (1 << 16) - 512;
+        expect(&[(4096, 0), (4096, 7), (1024, 0), (7168, 7), ((1 << 16) + 512, 0), (left, 7), (rest, 0)]);
+        store.write_zeros_at(4096, 0).unwrap();
+        expect(&[(4096, 0), (4096, 7), (1024, 0), (7168, 7), ((1 << 16) + 512, 0), (left, 7), (rest, 0)]);
+        assert!(store.len_bytes() == 1 << 18 && !store.has_write_cache());
     }
 }

@@ -494,3 +494,6 @@ impl Client {
         self.link.end = Some(end);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -190,7 +190,7 @@ mod tests {
     use net::{Events, Interest, Poll};
 
     use super::*;
-    use crate::backend::{Disk, OpenAs};
+    use crate::backend::{Disk, FaultStore, OpenAs};
     use crate::scsi::{Action, Span};
 
     /// Runs a call to the end; how many steps it took, and what it has read.
@@ -234,6 +234,39 @@ mod tests {
                 run_all(&store, Call::Read { offset_bytes: 4096, buffer, fua, done_bytes: 0 });
             assert_eq!(found, steps, "a read of {len} bytes, fua {fua}");
             assert!(read.unwrap()[..] == file[4096..][..len], "{len} bytes");
+            // A rule for faults counts commands and not their pieces.
+            let faulty: Arc<dyn BlockStore> = Arc::new(FaultStore::new(Arc::clone(&store), &[], 512, 0));
+            let buffer = buffers.take(len);
+            let read = Call::Read { offset_bytes: 4096, buffer, fua, done_bytes: 0 };
+            assert_eq!(run_all(&faulty, read).0, 1, "{len} bytes with faults in front");
+        }
+    }
+
+    #[test]
+    fn what_is_written_without_fua_may_be_in_a_cache_alone() {
+        let (buffers, span) = (Buffers::new(0), Span { offset_bytes: 0, len_bytes: 512 });
+        let order = |action| Call::Order {
+            order: Order { action, fua: false },
+            done_bytes: 0,
+            halt: Halt::default(),
+            _counted: None,
+        };
+        let (buffer, pattern) = (|| buffers.take(512), vec![7; 512]);
+        let new = pattern.clone();
+        for (mut call, is_cached) in [
+            (Call::Read { offset_bytes: 0, buffer: buffer(), fua: false, done_bytes: 0 }, false),
+            (Call::Write { offset_bytes: 0, buffer: buffer(), fua: false, done_bytes: 0 }, true),
+            (Call::Sync, false),
+            (order(Action::Verify(span)), false),
+            (order(Action::Compare { span, pattern: pattern.clone() }), false),
+            (order(Action::Fill { span, pattern: pattern.clone() }), true),
+            (order(Action::Unmap(vec![span])), true),
+            (order(Action::Or { offset_bytes: 0, bits: pattern.clone() }), true),
+            (order(Action::CompareAndWrite { offset_bytes: 0, expected: pattern, new }), true),
+        ] {
+            assert_eq!(call.leaves_cached(), is_cached, "{call:?}");
+            call.reach_medium();
+            assert!(!call.leaves_cached(), "it is on the medium: {call:?}");
         }
     }
 

@@ -78,7 +78,7 @@ use slots::Slots;
 use store_watch::StoreWatch;
 use told::Told;
 use turns::{ROUND, TurnClock};
-use unread::AllUnread;
+use unread::{AllEarly, AllUnread};
 use waiting::Waiting;
 
 pub use config::{Config, InitiatorRights, LunSet, ServeError};
@@ -191,8 +191,7 @@ struct Shared {
     open_sessions: usize,
     /// Version of the register that is kept, the largest one if none is awaited.
     register_version: u64,
-    /// See [`Side::count_early`].
-    early_bytes: usize,
+    early: AllEarly,
     unread: AllUnread,
     /// Clock of the turn at hand.
     turn: TurnClock,
@@ -288,7 +287,7 @@ impl Target {
                 portals,
                 open_sessions: 0,
                 register_version: if registrar.is_some() { 0 } else { u64::MAX },
-                early_bytes: 0,
+                early: AllEarly::default(),
                 unread: AllUnread::default(),
                 turn: TurnClock::default(),
                 slots: Slots::default(),

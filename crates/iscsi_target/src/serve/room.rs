@@ -15,8 +15,6 @@ use super::transfer::Body;
 use super::unread::Unread;
 use super::{Shared, Target};
 
-/// Data of commands that came ahead of their turn, of all sessions.
-const EARLY_MAX_BYTES: usize = 128 << 20;
 /// See [`Target::bound_unread`].
 const FEW_BYTES: usize = 4 << 20;
 
@@ -81,12 +79,8 @@ impl Side {
 
     /// Counts data that waits for commands before its own; what there is of it in all sessions is bounded.
     pub(super) fn count_early(&mut self, shared: &mut Shared) -> Result<(), End> {
-        let (before, now) = (self.early_bytes, self.session.early_bytes());
-        if now != before {
-            self.early_bytes = now;
-            shared.early_bytes = shared.early_bytes - before + now;
-        }
-        if now > before && shared.early_bytes > EARLY_MAX_BYTES { Err(End::TooEarly) } else { Ok(()) }
+        let before = std::mem::replace(&mut self.early_bytes, self.session.early_bytes());
+        shared.early.change(before, self.early_bytes)
     }
 }
 

@@ -1,11 +1,16 @@
 //! Memory of connections for what their peers have not finished or not read: requests in part, logins, and answers that
 //! wait to be sent. Each connection has a bound of its own; this is the one of all together. Beyond it the connection that
-//! holds most is closed, so that a crowd costs sessions of its own and never the target.
+//! holds most is closed, so that a crowd costs sessions of its own and never the target. Data of commands that came ahead
+//! of their turn has a bound of the same kind.
+
+use super::end::End;
 
 /// Memory of connections that have not logged in.
 const LOGIN_MAX_BYTES: usize = 64 << 20;
 /// Memory of sessions' connections. Payload is bounded by the budget of buffers.
 const ANSWERS_MAX_BYTES: usize = 128 << 20;
+/// Data of commands that came ahead of their turn, of all sessions.
+const EARLY_MAX_BYTES: usize = 128 << 20;
 
 /// Memory of one connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +64,28 @@ impl AllUnread {
     }
 }
 
+/// Data that came ahead of its turn, of all sessions.
+#[derive(Debug, Default)]
+pub(super) struct AllEarly {
+    bytes: usize,
+}
+
+impl AllEarly {
+    /// A session keeps `now` bytes in place of `before`.
+    ///
+    /// # Errors
+    /// [`End::TooEarly`] if these are more, and all sessions keep more than they may.
+    pub(super) fn change(&mut self, before: usize, now: usize) -> Result<(), End> {
+        self.bytes = self.bytes - before + now;
+        if now > before && self.bytes > EARLY_MAX_BYTES { Err(End::TooEarly) } else { Ok(()) }
+    }
+
+    /// A session that keeps so much is gone.
+    pub(super) fn leave(&mut self, bytes: usize) {
+        self.bytes -= bytes;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,5 +110,25 @@ mod tests {
         assert_eq!(all.excess(), None);
         assert_eq!(Unread::Login(7).bytes_like(Unread::Login(1)), 7);
         assert_eq!(Unread::Login(7).bytes_like(Unread::Answers(1)), 0);
+    }
+
+    #[test]
+    fn data_ahead_of_its_turn_is_bounded_in_all_sessions_together() {
+        const HALF: usize = EARLY_MAX_BYTES / 2;
+        let mut all = AllEarly::default();
+        for before in 0..4 {
+            let [before, now] = [before, before + 1].map(|quarters| quarters * HALF / 4);
+            all.change(before, now).expect("an eighth of the bound each time");
+        }
+        all.change(0, HALF).expect("two sessions keep as much as may be kept");
+        assert!(matches!(all.change(HALF, HALF + 1), Err(End::TooEarly)));
+        // Who keeps as much as before, or less, is not to blame.
+        all.change(HALF + 1, HALF + 1).expect("it keeps as much");
+        all.change(HALF, HALF - 1).expect("it keeps less");
+        assert!(matches!(all.change(0, 1), Err(End::TooEarly)), "a third session");
+        all.leave(HALF + 1);
+        all.leave(1);
+        all.change(0, HALF + 1).expect("there is room again");
+        assert!(matches!(all.change(HALF + 1, HALF + 2), Err(End::TooEarly)));
     }
 }

@@ -139,10 +139,14 @@ fn a_lost_connection_takes_its_own_tasks_with_it() {
     far.set_slow(true);
     take(&mut far, FIRST, command(0, READ, 4096), &[]);
     take(&mut far, second, command(1, READ, 4096), &[]);
-    take(&mut far, second, command(3, NOTHING, 0), &[]);
-    take(&mut far, second, nop(4, false), &[]);
+    // Ahead of their turn, with data that is kept.
+    let early = ScsiCommand { data_segment_len: 512, ..command(3, WRITE, 4096) };
+    take(&mut far, second, early, &content(512, 1));
+    take(&mut far, second, NopOut { data_segment_len: 8, ..nop(4, false) }, &[1; 8]);
+    assert_eq!(far.session().early_bytes(), 512 + 8);
     far.lose(second);
     assert_eq!(far.session().connections().len(), 1);
+    assert_eq!(far.session().early_bytes(), 0);
     // What was lost with it is filled by the initiator; what had come of it counts as received.
     take(&mut far, FIRST, manage(task_function::ABORT_TASK, 2, 5), &[]);
     let answered = answers(&mut far, FIRST);

@@ -425,6 +425,7 @@ fn completed(counts: &CommandCounts, sent: Count, hidden: &HiddenCounts) -> Coun
     let most = statuses.map_or(sent, |hidden| visible + unmatched + hidden.most);
     Count::between((visible + inferred.max(by_number)).min(sent), most.min(sent))
 }
+
 /// Takes an R2T of a command.
 fn r2t(command: &mut OutstandingCommand, pdu: &FramedPdu, writes: &mut WriteCounts) {
     let transfer = &mut command.transfer;
@@ -473,3 +474,6 @@ fn data_in(command: &mut OutstandingCommand, pdu: &FramedPdu) -> Option<bool> {
     command.transfer.read_ns = Some(pdu.last.t_ns);
     pdu.byte(1).map(|flags| flags & 1 != 0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,13 +13,18 @@ struct Pair {
 }
 
 impl Pair {
-    /// Ten segments of 1000 bytes, a millisecond apart, of which `acked` are acknowledged after 50 ms.
-    fn new(acked: u32) -> Pair {
-        let mut pair = Pair {
+    /// Before the first segment.
+    fn silent() -> Pair {
+        Pair {
             sender: TcpDirection::default(),
             receiver: TcpDirection::default(),
             budget: MemoryBudget::new(1 << 20),
-        };
+        }
+    }
+
+    /// Ten segments of 1000 bytes, a millisecond apart, of which `acked` are acknowledged after 50 ms.
+    fn new(acked: u32) -> Pair {
+        let mut pair = Pair::silent();
         for n in 0..10 {
             assert_eq!(pair.data(u64::from(n) * MS, n * 1000, 1000).kind, SegmentKind::New);
         }
@@ -150,11 +155,7 @@ fn a_window_update_is_no_duplicate_acknowledgement() {
 
 #[test]
 fn a_retransmitted_syn_yields_no_round_trip() {
-    let mut pair = Pair {
-        sender: TcpDirection::default(),
-        receiver: TcpDirection::default(),
-        budget: MemoryBudget::new(1 << 20),
-    };
+    let mut pair = Pair::silent();
     let syn = Segment { flags: SYN, ..empty() };
     for t_ns in [0, 1000 * MS] {
         pair.sender.send(t_ns, &syn, &pair.receiver, &pair.budget);
@@ -173,11 +174,7 @@ fn a_window_needs_the_scale_of_both_sides() {
         (Some(false), None, None),
         (None, Some(false), None),
     ] {
-        let mut pair = Pair {
-            sender: TcpDirection::default(),
-            receiver: TcpDirection::default(),
-            budget: MemoryBudget::new(1 << 20),
-        };
+        let mut pair = Pair::silent();
         if let Some(is_cut) = first {
             pair.sender.send(0, &syn(SYN, is_cut), &pair.receiver, &pair.budget);
         }
@@ -221,4 +218,48 @@ fn a_window_of_unknown_scale_is_full_if_all_flights_fill_it() {
     let half = in_flight(8);
     assert_eq!(half.receiver.window_shift(&half.sender), Some(7));
     assert_eq!(half.sender.totals.window_full, 0, "{:?}", half.sender.totals);
+}
+
+#[test]
+fn a_super_packet_is_longer_than_the_smaller_mss() {
+    for (sender, receiver, mss) in [
+        (Some(1448), Some(8948), 1448),
+        (Some(8948), Some(1448), 1448),
+        (Some(1220), None, 1220),
+        (None, None, LARGE_MSS),
+    ] {
+        let mut pair = Pair::silent();
+        let options = |mss| wire::inet::Options { mss, ..wire::inet::Options::default() };
+        let seq = 0_u32.wrapping_sub(5001);
+        pair.sender.send(
+            0,
+            &Segment { flags: SYN, seq, options: options(sender), ..empty() },
+            &pair.receiver,
+            &pair.budget,
+        );
+        let answer = Segment { flags: SYN | ACK, ack: seq + 1, options: options(receiver), ..empty() };
+        pair.acknowledge(MS, &answer);
+        for (seq, len, super_packets) in [(0, mss - 1, 0), (mss - 1, mss, 0), (2 * mss - 1, mss + 1, 1)] {
+            pair.data(2 * MS, seq as u32, len);
+            assert_eq!(pair.sender.totals.super_packets, super_packets, "{len} of {mss} bytes");
+        }
+    }
+}
+
+#[test]
+fn a_pure_acknowledgement_of_everything_frees_a_small_segment() {
+    // Without a handshake a segment is small below 1208 bytes.
+    for (last_len, acked, ack_len, freed_small) in [
+        (1000, 11_000, 0, true),
+        (1208, 11_208, 0, false),
+        (1000, 10_000, 0, false),
+        (1000, 11_000, 48, false),
+        (1208, 10_000, 0, false),
+    ] {
+        let mut pair = Pair::new(0);
+        pair.data(60 * MS, 10_000, last_len);
+        let answer = Segment { ack: 0_u32.wrapping_add(acked).wrapping_sub(5000), len: ack_len, ..empty() };
+        let freed = pair.acknowledge(110 * MS, &answer).freed_small;
+        assert_eq!(freed, freed_small, "{last_len} bytes, {acked} acknowledged with {ack_len}");
+    }
 }

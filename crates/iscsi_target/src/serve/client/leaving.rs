@@ -41,7 +41,7 @@ impl Client {
                     shared.sessions.close(place.tsih, Some(place.nexus), is_busy);
                     shared.luns.end(place.nexus, is_logout);
                     shared.open_sessions -= 1;
-                    shared.early_bytes -= place.early_bytes;
+                    shared.early.leave(place.early_bytes);
                     shared.budget.leave(&place.holds);
                     sides.remove(side);
                 } else {
