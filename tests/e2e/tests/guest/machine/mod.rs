@@ -6,6 +6,7 @@
 //! The program `xtask/src/guest/agent.sh` of the guest runs scripts that arrive at a virtio port.
 
 pub(crate) mod capture;
+pub(crate) mod site;
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -159,6 +160,14 @@ impl Machine {
         near.arg(command.get_program()).args(command.get_args());
         near.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         near
+    }
+
+    /// Takes a link down or up, as the host sees it.
+    #[track_caller]
+    pub(crate) fn set_link(&self, link: usize, state: &str) {
+        let mut command = Command::new("ip");
+        let command = command.args(["link", "set", &format!("tap{link}"), state]);
+        e2e::process::output(&mut self.near(command));
     }
 
     /// `farlun` in the guest's network.
