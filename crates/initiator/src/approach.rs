@@ -206,6 +206,7 @@ impl Approach {
             Error::Login { source, .. } => source.refusal(),
             _ => None,
         };
+        let is_closed = matches!(error, Error::Closed { .. } | Error::Socket { .. });
         match error {
             Error::Connect { .. } | Error::Timeout { what: "accept a connection", .. } => {
                 self.addresses.pop_front();
@@ -239,12 +240,13 @@ impl Approach {
                 (options.notice)(&format!("{error}; discovery is tried without CHAP"));
                 self.refused = Some(error);
             }
-            Error::Closed { .. } | Error::Socket { .. } if may_change && request.private_key => {
+            // A target that has refused a login before bears the key.
+            _ if is_closed && may_change && request.private_key && self.refused.is_none() => {
                 self.redirections += 1;
                 request.private_key = false;
             }
-            // The refusal with CHAP came before, and says more than this one without.
-            _ if refusal.is_some() && request.session == Kind::Discovery => {
+            // The refusal with CHAP came before, and says more than this one without. LIO closes the connection instead.
+            _ if (is_closed || refusal.is_some()) && request.session == Kind::Discovery => {
                 return Err(with_origin(self.refused.take().unwrap_or(error), options));
             }
             error => return Err(with_origin(error, options)),
