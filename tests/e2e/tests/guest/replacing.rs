@@ -15,6 +15,8 @@ use crate::open_iscsi::{configure, disk, login, logout};
 
 const FORCE: &str = "replace = \"force\"";
 const MIB: u64 = 64;
+/// Part of the second store that the guest reads at the end.
+const HEAD_BYTES: usize = 8 << 20;
 /// Files of the first step, whose sums the second one checks.
 const FILES: &str =
     "cp -a /usr/sbin /mnt/files; sync; cd /mnt/files; find . -type f -exec sha256sum {} + >/tmp/sums; cd /";
@@ -23,8 +25,9 @@ const FILES: &str =
 struct Stores {
     first: PathBuf,
     second: PathBuf,
-    /// Sum of the second.
+    /// Sum of the second, and of its beginning.
     sum: String,
+    head_sum: String,
 }
 
 impl Stores {
@@ -33,14 +36,26 @@ impl Stores {
         let second = machine.folder().join("second");
         let words =
             (0..(MIB << 20) / 8).flat_map(|word| word.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
-        fs::write(&second, words.collect::<Vec<u8>>()).expect("a file of data");
-        let sum = sha256(&second);
-        Stores { first, second, sum }
+        let data: Vec<u8> = words.collect();
+        let head = machine.folder().join("head");
+        fs::write(&head, &data[..HEAD_BYTES]).and_then(|()| fs::write(&second, data)).expect("files of data");
+        let (sum, head_sum) = (sha256(&second), sha256(&head));
+        Stores { first, second, sum, head_sum }
     }
 
     #[track_caller]
     fn expect_second_untouched(&self) {
         assert_eq!(sha256(&self.second), self.sum, "the second store was written to");
+    }
+
+    /// The guest logs in anew, reads the beginning of the second store, and logs out.
+    #[track_caller]
+    fn expect_second_read(&self, machine: &mut Machine) {
+        login(machine);
+        let disk = disk(machine);
+        let read = format!("dd if={disk} bs=1M count=8 iflag=direct 2>/dev/null | sha256sum | cut -d' ' -f1");
+        assert_eq!(machine.run(&read), self.head_sum, "the guest reads something else from the second store");
+        logout(machine);
     }
 }
 
@@ -114,12 +129,7 @@ fn a_store_is_not_replaced_under_a_mounted_file_system() {
     logout(&mut machine);
     let said = site.reload(&lun(0, "second", ""));
     assert_eq!(said["ok"], true, "{said}");
-    login(&mut machine);
-    let disk = crate::open_iscsi::disk(&mut machine);
-    let sum =
-        machine.run(&format!("dd if={disk} bs=1M iflag=direct 2>/dev/null | sha256sum | cut -d' ' -f1"));
-    assert_eq!(sum, stores.sum, "the guest reads something else from the second store");
-    logout(&mut machine);
+    stores.expect_second_read(&mut machine);
 }
 
 #[test]
@@ -162,10 +172,5 @@ fn a_store_that_is_forced_in_is_never_written_to() {
     fsck(&stores.first, true);
     // A logout ends the nexus, and the disk of the next session is the second store.
     logout(&mut machine);
-    login(&mut machine);
-    let disk = crate::open_iscsi::disk(&mut machine);
-    let sum =
-        machine.run(&format!("dd if={disk} bs=1M iflag=direct 2>/dev/null | sha256sum | cut -d' ' -f1"));
-    assert_eq!(sum, stores.sum, "the guest reads something else from the second store");
-    logout(&mut machine);
+    stores.expect_second_read(&mut machine);
 }
