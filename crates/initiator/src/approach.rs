@@ -38,6 +38,22 @@ pub(crate) struct Destination {
     pub(crate) connections: u16,
 }
 
+impl Destination {
+    /// Gives the session another ISID: it does not reinstate the one before.
+    pub(crate) fn renew_isid(&mut self) {
+        self.request.isid = random_isid();
+    }
+}
+
+/// A session id of the random kind (RFC 7143 section 11.12.5). A target ends the session that had the same one before, so that
+/// of another process must never come up.
+pub(crate) fn random_isid() -> [u8; 6] {
+    let mut isid = [0; 6];
+    net::random::fill(&mut isid[1..]);
+    isid[0] = 0x80;
+    isid
+}
+
 /// A session being made.
 pub(crate) struct Approach {
     destination: Destination,
@@ -339,6 +355,18 @@ mod tests {
     fn refusal(status: (u8, u8)) -> Error {
         let source = LoginError::Refused { status: status.into(), reason: "no".to_owned() };
         Error::Login { address: ADDRESS.into(), source }
+    }
+
+    #[test]
+    fn a_renewed_isid_is_another_one_of_the_random_kind() {
+        let mut destination = approach(Kind::Discovery).destination;
+        let mut seen = vec![destination.request.isid];
+        for _ in 0..3 {
+            destination.renew_isid();
+            let isid = destination.request.isid;
+            assert!(isid[0] == 0x80 && !seen.contains(&isid), "{isid:02x?} after {seen:02x?}");
+            seen.push(isid);
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use wire::scsi::{
     UnitSerialNumber, VpdPage, page,
 };
 
-use crate::approach::Destination;
+use crate::approach::{Destination, random_isid};
 use crate::client::Client;
 use crate::connect;
 use crate::error::{Error, FLUSH};
@@ -317,7 +317,7 @@ pub(crate) fn destination(session: Session, url: &Url, options: &Options) -> Res
         session,
         initiator_name: options.near.name.as_str().to_owned(),
         initiator_alias: None,
-        isid: isid(),
+        isid: random_isid(),
         cid: 0,
         wishes: Wishes { max_connections, ..options.wishes.clone() },
         security: options.chap.security(url)?,
@@ -325,15 +325,6 @@ pub(crate) fn destination(session: Session, url: &Url, options: &Options) -> Res
     };
     let connections = options.connections.unwrap_or(1);
     Ok(Destination { host: url.host.clone(), port: url.port, request, connections })
-}
-
-/// A session id of the random kind (RFC 7143 section 11.12.5). A target ends the session that had the same
-/// one before, so that of another process must never come up.
-fn isid() -> [u8; 6] {
-    let mut isid = [0; 6];
-    net::random::fill(&mut isid[1..]);
-    isid[0] = 0x80;
-    isid
 }
 
 /// What a target may lack: that it says no, or something odd, is no error; all else ends the session.

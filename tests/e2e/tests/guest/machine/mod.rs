@@ -197,6 +197,14 @@ impl Machine {
         self.folder.path()
     }
 
+    /// Panics with the console's last lines if the guest has ended, as it does with a panic of its kernel.
+    #[track_caller]
+    pub(crate) fn expect_running(&mut self) {
+        if !self.qemu.alive() {
+            self.fail("the guest has ended");
+        }
+    }
+
     /// Process id of QEMU.
     pub(crate) fn process(&self) -> u32 {
         self.qemu.id()
