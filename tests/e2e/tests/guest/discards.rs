@@ -1,5 +1,7 @@
 //! Discards of Linux on LUNs of terabytes: a command covers gigabytes, since each costs a round trip.
 
+use std::time::Instant;
+
 use e2e::need;
 
 use crate::machine::{self, Machine};
@@ -46,8 +48,11 @@ fn blkdiscard_of_a_tebibyte() {
     // A long path: one way of it is delayed, by the whole round trip.
     machine.run("set -e; modprobe sch_netem; tc qdisc add dev eth0 root netem delay 20ms");
     let before = commands_sent(&mut machine);
+    let began = Instant::now();
     machine.run(&format!("blkdiscard {disk}"));
+    let seconds = began.elapsed().as_secs_f64();
     let commands = commands_sent(&mut machine) - before;
+    println!("{commands} commands in {seconds:.1} s");
     assert_eq!(discards(&mut machine, &disk), (TIB.div_ceil(DISCARD_MAX_BYTES), TIB));
     // Between the two counts udev may ask the disk something.
     assert!(commands <= 260, "{commands} commands for 1 TiB");
