@@ -38,6 +38,22 @@ pub(crate) struct Destination {
     pub(crate) connections: u16,
 }
 
+impl Destination {
+    /// Gives the session another ISID: it does not reinstate the one before.
+    pub(crate) fn renew_isid(&mut self) {
+        self.request.isid = random_isid();
+    }
+}
+
+/// A session id of the random kind (RFC 7143 section 11.12.5). A target ends the session that had the same one before, so that
+/// of another process must never come up.
+pub(crate) fn random_isid() -> [u8; 6] {
+    let mut isid = [0; 6];
+    net::random::fill(&mut isid[1..]);
+    isid[0] = 0x80;
+    isid
+}
+
 /// A session being made.
 pub(crate) struct Approach {
     destination: Destination,
@@ -206,6 +222,7 @@ impl Approach {
             Error::Login { source, .. } => source.refusal(),
             _ => None,
         };
+        let is_closed = matches!(error, Error::Closed { .. } | Error::Socket { .. });
         match error {
             Error::Connect { .. } | Error::Timeout { what: "accept a connection", .. } => {
                 self.addresses.pop_front();
@@ -239,12 +256,13 @@ impl Approach {
                 (options.notice)(&format!("{error}; discovery is tried without CHAP"));
                 self.refused = Some(error);
             }
-            Error::Closed { .. } | Error::Socket { .. } if may_change && request.private_key => {
+            // A target that has refused a login before bears the key.
+            _ if is_closed && may_change && request.private_key && self.refused.is_none() => {
                 self.redirections += 1;
                 request.private_key = false;
             }
-            // The refusal with CHAP came before, and says more than this one without.
-            _ if refusal.is_some() && request.session == Kind::Discovery => {
+            // The refusal with CHAP came before, and says more than this one without. LIO closes the connection instead.
+            _ if (is_closed || refusal.is_some()) && request.session == Kind::Discovery => {
                 return Err(with_origin(self.refused.take().unwrap_or(error), options));
             }
             error => return Err(with_origin(error, options)),
@@ -323,6 +341,18 @@ mod tests {
     fn refusal(status: (u8, u8)) -> Error {
         let source = LoginError::Refused { status: status.into(), reason: "no".to_owned() };
         Error::Login { address: ADDRESS.into(), source }
+    }
+
+    #[test]
+    fn a_renewed_isid_is_another_one_of_the_random_kind() {
+        let mut destination = approach(Kind::Discovery).destination;
+        let mut seen = vec![destination.request.isid];
+        for _ in 0..3 {
+            destination.renew_isid();
+            let isid = destination.request.isid;
+            assert!(isid[0] == 0x80 && !seen.contains(&isid), "{isid:02x?} after {seen:02x?}");
+            seen.push(isid);
+        }
     }
 
     #[test]

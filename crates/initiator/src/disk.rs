@@ -11,10 +11,11 @@ use proto::peer_cpu;
 use tables::manifest::Trace;
 use wire::scsi::{
     Association, BlockForm, BlockLimits, Capacity10, Capacity16, Cdb, DesignatorId, DeviceIdentification,
-    ModeForm, ModeParameters, PageControl, ReportLuns, StandardInquiry, UnitSerialNumber, VpdPage, page,
+    LogicalBlockProvisioning, ModeForm, ModeParameters, PageControl, ReportLuns, StandardInquiry,
+    UnitSerialNumber, VpdPage, page,
 };
 
-use crate::approach::Destination;
+use crate::approach::{Destination, random_isid};
 use crate::client::Client;
 use crate::connect;
 use crate::error::{Error, FLUSH};
@@ -161,6 +162,23 @@ impl Disk {
         is_write_protected(&mut self.client)
     }
 
+    /// Limits of UNMAP; `None` of a LUN that does not support it.
+    pub fn unmap_limits(&mut self) -> Result<Option<UnmapLimits>, Error> {
+        let limits = optional(inquire(&mut self.client, Some(page::BLOCK_LIMITS)))?;
+        let limits = limits.and_then(|data| BlockLimits::parse(&data).ok()).unwrap_or_default();
+        let provisioning = optional(inquire(&mut self.client, Some(page::LOGICAL_BLOCK_PROVISIONING)))?;
+        let provisioning = provisioning.and_then(|data| LogicalBlockProvisioning::parse(&data).ok());
+        // Targets of an older standard lack the second page.
+        let has_unmap = provisioning.is_none_or(|page| page.unmap);
+        let is_supported = has_unmap && limits.unmap_max > 0 && limits.unmap_descriptors_max > 0;
+        Ok(is_supported.then(|| UnmapLimits {
+            block_len_bytes: self.block_len_bytes,
+            blocks_max: limits.unmap_max,
+            granularity_blocks: limits.unmap_granularity.max(1),
+            alignment_blocks: limits.unmap_alignment.unwrap_or(0),
+        }))
+    }
+
     /// Makes everything written so far durable.
     pub fn synchronize(&mut self) -> Result<(), Error> {
         self.client.command(self.geometry().flush(), FLUSH).map(drop)
@@ -190,6 +208,40 @@ impl Disk {
     /// Logs out; see [`Client::close`].
     pub fn close(self) -> Result<Option<Trace>, Error> {
         self.client.close()
+    }
+}
+
+/// Limits of UNMAP: SBC-4 section 6.6.4.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnmapLimits {
+    /// Length of a block.
+    pub block_len_bytes: u32,
+    /// MAXIMUM UNMAP LBA COUNT.
+    pub blocks_max: u32,
+    /// OPTIMAL UNMAP GRANULARITY, 1 at least.
+    pub granularity_blocks: u32,
+    /// UNMAP GRANULARITY ALIGNMENT.
+    pub alignment_blocks: u32,
+}
+
+impl UnmapLimits {
+    /// Most bytes of a command.
+    pub fn max_bytes(self) -> u64 {
+        u64::from(self.blocks_max) * u64::from(self.block_len_bytes)
+    }
+
+    /// Blocks of the command that begins at `lba`, of a range that ends before `end_lba`. One that is not the last ends at a
+    /// boundary of the granularity if it reaches one.
+    pub(crate) fn blocks_at(self, lba: u64, end_lba: u64) -> u32 {
+        let most = u64::from(self.blocks_max);
+        let left = end_lba - lba;
+        if left <= most {
+            return left as u32;
+        }
+        let granularity = u64::from(self.granularity_blocks);
+        let alignment = u64::from(self.alignment_blocks) % granularity;
+        let beyond = (lba + most + granularity - alignment) % granularity;
+        if beyond < most { (most - beyond) as u32 } else { self.blocks_max }
     }
 }
 
@@ -248,6 +300,7 @@ impl Request {
             Cdb::Read { .. } => "READ",
             Cdb::Write { .. } => "WRITE",
             Cdb::SynchronizeCache { .. } => FLUSH,
+            Cdb::Unmap { .. } => "UNMAP",
             Cdb::Inquiry { .. } => "INQUIRY",
             Cdb::ReadCapacity16 { .. } => "READ CAPACITY (16)",
             Cdb::ReadCapacity10 => "READ CAPACITY (10)",
@@ -264,7 +317,7 @@ pub(crate) fn destination(session: Session, url: &Url, options: &Options) -> Res
         session,
         initiator_name: options.near.name.as_str().to_owned(),
         initiator_alias: None,
-        isid: isid(),
+        isid: random_isid(),
         cid: 0,
         wishes: Wishes { max_connections, ..options.wishes.clone() },
         security: options.chap.security(url)?,
@@ -272,15 +325,6 @@ pub(crate) fn destination(session: Session, url: &Url, options: &Options) -> Res
     };
     let connections = options.connections.unwrap_or(1);
     Ok(Destination { host: url.host.clone(), port: url.port, request, connections })
-}
-
-/// A session id of the random kind (RFC 7143 section 11.12.5). A target ends the session that had the same
-/// one before, so that of another process must never come up.
-fn isid() -> [u8; 6] {
-    let mut isid = [0; 6];
-    net::random::fill(&mut isid[1..]);
-    isid[0] = 0x80;
-    isid
 }
 
 /// What a target may lack: that it says no, or something odd, is no error; all else ends the session.

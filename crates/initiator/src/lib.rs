@@ -33,10 +33,10 @@ mod trail;
 mod url;
 mod watch;
 
-pub use bulk::{BulkError, FromFile, Range, ToFile};
+pub use bulk::{BulkError, Discard, FromFile, Range, ToFile};
 pub use chap::{Chap, ChapError};
 pub use client::{Client, Reception};
-pub use disk::{Disk, Geometry, Identity};
+pub use disk::{Disk, Geometry, Identity, UnmapLimits};
 pub use error::{Error, Failure};
 pub use load::{Load, Outcome, Progress, Shape};
 pub use near_end::{InitiatorName, InitiatorNameError, NearEnd};

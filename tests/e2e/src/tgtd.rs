@@ -51,6 +51,15 @@ impl Tgtd {
         process::output(admin.args(["--tid", "1", "--name", name, "--value", value]));
     }
 
+    /// Sets parameters of its disk, such as `thin_provisioning=1`.
+    #[track_caller]
+    pub fn set_disk(&self, parameters: &str) {
+        let mut admin = Command::new("tgtadm");
+        admin.args(["-C", &self.control.to_string(), "--lld", "iscsi", "--op", "update"]);
+        admin.args(["--mode", "logicalunit", "--tid", "1", "--lun", "1", "--params", parameters]);
+        process::output(&mut admin);
+    }
+
     /// Makes an account and binds it to the target: `outgoing` is what the target proves itself with, any
     /// other is what initiators need from now on.
     #[track_caller]

@@ -13,7 +13,7 @@ left_out='^(adduser|cpio|debconf|dpkg|gcc-.*-base|init-system-helpers|initramfs-
 # Folders of the kernel's modules; modprobe finds what is missing, if anything is.
 modules="arch/x86/crypto block crypto drivers/block/virtio_blk drivers/char/virtio_console drivers/md drivers/net/net_failover
     drivers/net/veth drivers/net/virtio_net drivers/scsi drivers/target drivers/virtio fs/configfs fs/ext4 fs/jbd2 fs/mbcache lib
-    net/core/failover"
+    net/core/failover net/sched/sch_netem"
 # Modules that the initramfs loads to reach the disk.
 early="virtio_pci virtio_blk ext4 crc32c_generic"
 

@@ -4,6 +4,7 @@ mod analyze;
 mod bench;
 mod capture;
 mod compare;
+mod discard;
 mod doctor;
 mod inquiry;
 mod lab;
@@ -41,6 +42,7 @@ enum Command {
     Inquiry(inquiry::InquiryArgs),
     Read(read::ReadArgs),
     Write(write::WriteArgs),
+    Discard(discard::DiscardArgs),
     Bench(bench::BenchArgs),
     Stream(stream::StreamArgs),
     Top(top::TopArgs),
@@ -57,6 +59,7 @@ impl Cli {
             Command::Report(args) => report::run(args),
             Command::Analyze(args) => analyze::run(args),
             Command::Bench(args) => bench::run(args),
+            Command::Discard(args) => discard::run(args),
             Command::Doctor(args) => doctor::run(*args),
             Command::Compare(args) => compare::run(args),
             Command::Inquiry(args) => inquiry::run(args),

@@ -21,7 +21,7 @@ const WAIT_MIN: Duration = Duration::from_millis(100);
 const WAIT_MAX: Duration = Duration::from_secs(3);
 /// Time between the end of the first and of the last of several connections to a target of others.
 const ENDING: Duration = Duration::from_secs(1);
-/// Time after that in which the target takes the session down. LIO crashes if the session is made again meanwhile.
+/// Time after that in which the target takes the session down.
 const TAKEN_DOWN: Duration = Duration::from_secs(2);
 /// A target may always want to be left alone for so long before another login.
 const TIME2WAIT_MIN: Duration = Duration::from_secs(5);
@@ -34,6 +34,8 @@ pub(super) struct Recovery {
     pub(super) approach: Option<Approach>,
     next_at: Instant,
     ending: Ending,
+    /// Each attempt has an ISID of its own. LIO crashes where a session of several connections is reinstated.
+    renews_isid: bool,
 }
 
 /// Old connections that end one after the other, each at its time.
@@ -85,7 +87,14 @@ impl Recovery {
     /// The session was lost just now, and may not be made again for `time2wait`.
     pub(super) fn new(cause: Error, trouble: &Trouble, now: Instant, time2wait: Duration) -> Recovery {
         let wait = if trouble.attempts == 0 { time2wait } else { time2wait.max(trouble.wait) };
-        Recovery { cause, last: None, approach: None, next_at: now + wait, ending: Ending::default() }
+        Recovery {
+            cause,
+            last: None,
+            approach: None,
+            next_at: now + wait,
+            ending: Ending::default(),
+            renews_isid: false,
+        }
     }
 
     /// When there is something to do.
@@ -164,7 +173,8 @@ impl Client {
         if !matches!(was, State::LoggingOut { .. } | State::Draining { .. }) {
             (self.options.notice)(&format!("{error}; {again}"));
         }
-        let recovery = Recovery { ending, ..Recovery::new(error, trouble, now, time2wait) };
+        let recovery =
+            Recovery { ending, renews_isid: is_slow, ..Recovery::new(error, trouble, now, time2wait) };
         if recovery.is_over(trouble, now) {
             return Err(recovery.give_up(trouble));
         }
@@ -179,6 +189,9 @@ impl Client {
         };
         recovery.ending.end_due(now);
         if recovery.is_due(trouble, now) {
+            if recovery.renews_isid {
+                self.destination.renew_isid();
+            }
             let approach = Approach::new(self.destination.clone(), self.first_token, trouble.until());
             recovery.approach = Some(approach);
         }

@@ -17,6 +17,8 @@ use crate::params::{Digest, Params, Wishes};
 
 /// CmdSN of the first command of every session of ours.
 const FIRST_CMD_SN: u32 = 1;
+/// The target of a discovery session in messages: it may admit to its sessions all the same.
+const DISCOVERY: &str = "discovery at the target";
 
 /// What a session is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -315,12 +317,12 @@ impl Initiator {
             };
         }
         let is_authentication = matches!((status.class, status.detail), (2, 0 | 1));
-        let unchallenged = self.security.as_ref().and_then(|security| security.unchallenged(status));
+        let is_discovery = self.request.session == Session::Discovery;
+        let (who, peer) = if is_discovery { (DISCOVERY, DISCOVERY) } else { ("the target", "it") };
+        let unchallenged = self.security.as_ref().and_then(|security| security.unchallenged(status, peer));
         if let Some(error) = unchallenged.filter(|_| is_authentication) {
             return error;
         }
-        let who =
-            if self.request.session == Session::Discovery { "discovery at the target" } else { "the target" };
         let reason = match (&self.request.session, status.class, status.detail) {
             (_, 2, 1) if matches!(self.request.security, Security::Chap(_)) => {
                 format!("{who} does not take this CHAP name with this secret")

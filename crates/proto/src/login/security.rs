@@ -107,12 +107,12 @@ impl Offerer {
         Offerer { methods, chap, random, waits_for: Awaited::Method }
     }
 
-    /// The error of a refusal, if no challenge has come yet.
-    pub(super) fn unchallenged(&self, status: Status) -> Option<LoginError> {
+    /// The error of a refusal by `peer`, if no challenge has come yet.
+    pub(super) fn unchallenged(&self, status: Status, peer: &str) -> Option<LoginError> {
         let chap = self.chap.as_ref()?;
         let (step, is_choice) = match self.waits_for {
-            Awaited::Method => ("it refused AuthMethod=CHAP".to_owned(), false),
-            Awaited::Challenge => (format!("it refused {}", chap.offered()), true),
+            Awaited::Method => (format!("{peer} refused AuthMethod=CHAP"), false),
+            Awaited::Challenge => (format!("{peer} refused {}", chap.offered()), true),
             Awaited::Proof(_) | Awaited::Nothing => return None,
         };
         Some(LoginError::Unchallenged { status, step, is_choice })

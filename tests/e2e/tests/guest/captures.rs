@@ -12,7 +12,7 @@ use e2e::{need, run};
 use crate::lio;
 use crate::machine::capture::{Capture, keep};
 use crate::machine::{self, HOST, IQN, LIMIT, Machine};
-use crate::open_iscsi::{DIGESTS, configure, disk, logout};
+use crate::open_iscsi::{DIGESTS, commands_sent, configure, disk, logout};
 
 /// Compares the completed commands of a capture with those that Linux has counted, then keeps it.
 #[track_caller]
@@ -24,16 +24,6 @@ fn compare(file: &Path, commands: u64, made: &str) {
     assert!(commands > 100, "{commands} commands are too few to count");
     println!("{}: {commands} commands", file.display());
     keep(file, commands, made);
-}
-
-/// SCSI commands of the only session, as the kernel counts them.
-#[track_caller]
-fn commands_sent(machine: &mut Machine) -> u64 {
-    let text = machine.run("iscsiadm -m session -s");
-    let value = text.lines().find_map(|line| line.trim().strip_prefix("scsicmd_pdus: "));
-    value
-        .and_then(|value| value.trim().parse().ok())
-        .unwrap_or_else(|| panic!("no number of commands: {text}"))
 }
 
 #[test]

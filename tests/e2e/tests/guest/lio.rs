@@ -61,7 +61,7 @@ pub(crate) fn url() -> String {
 }
 
 /// A file of numbers that no two blocks share.
-fn data(machine: &Machine, seed: u64) -> PathBuf {
+pub(crate) fn data(machine: &Machine, seed: u64) -> PathBuf {
     let path = machine.folder().join(format!("data-{seed}"));
     let words = (0..(MIB << 20) as u64 / 8)
         .flat_map(|word| (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ seed).to_le_bytes());
@@ -71,7 +71,7 @@ fn data(machine: &Machine, seed: u64) -> PathBuf {
 
 /// Writes a file and reads it back, with these flags.
 #[track_caller]
-fn write_and_compare(machine: &Machine, data: &Path, flags: &[&str]) {
+pub(crate) fn write_and_compare(machine: &Machine, data: &Path, flags: &[&str]) {
     let copy = machine.folder().join("copy");
     run(machine.farlun(["write", &url(), "--json", "-i"]).arg(data).args(flags), LIMIT).expect_code(0);
     run(machine.farlun(["read", &url(), "--json", "-o"]).arg(&copy).args(flags), LIMIT).expect_code(0);

@@ -6,6 +6,11 @@
 
 mod bad_ends;
 mod captures;
+mod chap;
+mod connections;
+mod discards;
 mod lio;
 mod machine;
 mod open_iscsi;
+mod replacing;
+mod resize;

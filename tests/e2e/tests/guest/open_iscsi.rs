@@ -57,6 +57,16 @@ pub(crate) fn logout(machine: &mut Machine) {
     machine.run(&format!("iscsiadm -m node -T {IQN} --logout"));
 }
 
+/// SCSI commands of the only session, as the kernel counts them.
+#[track_caller]
+pub(crate) fn commands_sent(machine: &mut Machine) -> u64 {
+    let text = machine.run("iscsiadm -m session -s");
+    let value = text.lines().find_map(|line| line.trim().strip_prefix("scsicmd_pdus: "));
+    value
+        .and_then(|value| value.trim().parse().ok())
+        .unwrap_or_else(|| panic!("no number of commands: {text}"))
+}
+
 /// fio, which writes at random places of a block device and reads them back with their checksums. It creates no file where
 /// udev has not yet made the device.
 fn fio(disk: &str, size: &str, more: &str) -> String {
@@ -275,11 +285,11 @@ fn multipath_outlives_each_portal() {
     paths(&mut machine, "A", 2);
     start_load(&mut machine, "/dev/mapper/mpatha");
     for link in [1, 0] {
-        set_link(&machine, link, "down");
+        machine.set_link(link, "down");
         paths(&mut machine, "F", 1);
         let before = written(&mut machine);
         machine.wait_for(&format!("[ $(awk '{{ print $5 }}' /sys/block/dm-0/stat) -gt {} ]", before + 50));
-        set_link(&machine, link, "up");
+        machine.set_link(link, "up");
         paths(&mut machine, "A", 2);
     }
     end_load(&mut machine);
@@ -297,10 +307,4 @@ fn paths(machine: &mut Machine, state: &str, count: u32) {
 #[track_caller]
 fn written(machine: &mut Machine) -> u64 {
     machine.run("awk '{ print $5 }' /sys/block/dm-0/stat").parse().expect("a number of writes")
-}
-
-#[track_caller]
-fn set_link(machine: &Machine, link: usize, state: &str) {
-    let mut command = Command::new("ip");
-    output(&mut machine.near(command.args(["link", "set", &format!("tap{link}"), state])));
 }

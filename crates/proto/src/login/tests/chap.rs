@@ -355,6 +355,11 @@ fn a_refusal_blames_the_secret_only_after_a_challenge() {
     steps.iter().for_each(|step| discovery.handle_response(&response(0), step).unwrap());
     let said = discovery.handle_response(&refused, &[]).unwrap_err().to_string();
     assert!(said.contains("discovery at the target does not take"), "{said}");
+    // LIO without names for discovery refuses before it sends a challenge.
+    let mut discovery = initiator_with(ChapInitiator::new(alice(), None).unwrap(), Session::Discovery);
+    discovery.handle_response(&response(0), steps[0]).unwrap();
+    let said = discovery.handle_response(&refused, &[]).unwrap_err().to_string();
+    assert!(said.contains("discovery at the target refused CHAP_A=8,7,6,5"), "{said}");
     let mut other = initiator(alice(), None);
     other.handle_response(&response(0), steps[0]).unwrap();
     let said = other.handle_response(&response(0), b"CHAP_A=Reject\0").unwrap_err().to_string();

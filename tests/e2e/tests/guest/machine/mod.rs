@@ -6,6 +6,7 @@
 //! The program `xtask/src/guest/agent.sh` of the guest runs scripts that arrive at a virtio port.
 
 pub(crate) mod capture;
+pub(crate) mod site;
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -161,6 +162,14 @@ impl Machine {
         near
     }
 
+    /// Takes a link down or up, as the host sees it.
+    #[track_caller]
+    pub(crate) fn set_link(&self, link: usize, state: &str) {
+        let mut command = Command::new("ip");
+        let command = command.args(["link", "set", &format!("tap{link}"), state]);
+        e2e::process::output(&mut self.near(command));
+    }
+
     /// `farlun` in the guest's network.
     pub(crate) fn farlun<const N: usize>(&self, arguments: [&str; N]) -> Command {
         self.near(&farlun(arguments))
@@ -186,6 +195,14 @@ impl Machine {
     /// Folder for files of the test.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// Panics with the console's last lines if the guest has ended, as it does with a panic of its kernel.
+    #[track_caller]
+    pub(crate) fn expect_running(&mut self) {
+        if !self.qemu.alive() {
+            self.fail("the guest has ended");
+        }
     }
 
     /// Process id of QEMU.

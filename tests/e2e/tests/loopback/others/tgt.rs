@@ -69,3 +69,21 @@ fn a_lun_that_is_not_there() {
     finished.expect_code(1).expect_sentence(&["lun 7", "no lun", "logical unit"]);
     assert!(!copy.exists(), "nothing was read, so there is no file");
 }
+
+#[test]
+fn a_lun_is_discarded_where_it_is_thin() {
+    need!(tgtd::available(), image::available());
+    let (image, tgtd) = set_up();
+    let url = tgtd.url(1);
+    run(farlun(["write", &url, "-i"]).arg(image.path()), MINUTE).expect_code(0);
+    let discard = || run(&mut farlun(["discard", &url, "--overwrite", "--offset", "1MiB", "--json"]), MINUTE);
+    discard().expect_code(1).expect_sentence(&["found no unmap"]);
+    image.expect_copy(&image.file("disk"));
+    tgtd.set_disk("thin_provisioning=1");
+    let done = discard().expect_code(0).json();
+    assert_eq!(done["bytes"], image.bytes - (1 << 20), "{done}");
+    let (before, after) =
+        (fs::read(image.path()).expect("the image"), fs::read(image.file("disk")).expect("the disk"));
+    assert!(after[..1 << 20] == before[..1 << 20], "more was discarded");
+    assert!(after[1 << 20..].iter().all(|byte| *byte == 0), "something is left");
+}

@@ -12,9 +12,10 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 #[test]
 fn help_shows_an_example() {
-    for command in
-        ["lab", "target", "ls", "inquiry", "read", "write", "bench", "stream", "wan", "report", "compare"]
-    {
+    for command in [
+        "lab", "target", "ls", "inquiry", "read", "write", "discard", "bench", "stream", "wan", "report",
+        "compare",
+    ] {
         let help = run(&mut farlun([command, "--help"]), MINUTE).expect_code(0);
         assert!(help.stdout.contains("Example"), "`farlun {command} --help` has no example\n{}", help.stdout);
         assert!(help.stdout.contains("--json"), "`farlun {command}` has no --json\n{}", help.stdout);

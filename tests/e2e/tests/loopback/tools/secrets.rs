@@ -170,6 +170,7 @@ fn neither_results_nor_what_a_run_leaves_behind_show_a_secret() {
             ended(&["inquiry", &url]);
             ended(&["read", &url, "-o", &copy]);
             ended(&["write", &url, "-i", &image]);
+            ended(&["discard", &url, "--overwrite"]);
             ended(&["bench", &url, "--time", "100ms", "--trace", &trace]);
         }
         let mut doctor = farlun(["doctor", &url, "--time", "100ms", "--gentle", "--out", &doctored]);

@@ -164,8 +164,30 @@ fn discovery_that_refuses_chap_and_wants_it_says_so_once() {
     });
     let portal = with_alice(&format!("iscsi://{}", fake.address));
     let said = run(&mut farlun(["ls", &portal]), LIMIT).expect_code(3);
-    assert!(said.stderr.contains("it refused AuthMethod=CHAP before it saw a CHAP name"), "{said:#?}");
+    assert!(said.stderr.contains("discovery at the target refused AuthMethod=CHAP before"), "{said:#?}");
     assert!(!said.stderr.contains("wants a CHAP name"), "it was given one: {said:#?}");
+    fake.join();
+}
+
+/// LIO whose discovery wants names of its own.
+#[test]
+fn discovery_that_refuses_chap_and_hangs_up_without_tells_the_refusal() {
+    let fake = FakeTarget::start(|listener| {
+        let (mut talk, _) = Talk::begin(listener);
+        talk.go_on("AuthMethod=CHAP\0");
+        talk.go_on("CHAP_A=5\0CHAP_I=1\0CHAP_C=0x00112233445566778899aabbccddeeff\0");
+        talk.refuse(login_status::AUTHENTICATION_FAILURE);
+        let (_, text) = Talk::begin(listener);
+        assert!(text.contains("AuthMethod=None\0"), "{text}");
+    });
+    let portal = with_alice(&format!("iscsi://{}", fake.address));
+    let said = run(&mut farlun(["ls", &portal]), LIMIT).expect_code(3);
+    let words = "discovery at the target does not take this CHAP name with this secret";
+    assert_eq!(
+        said.stderr.matches(words).count(),
+        2,
+        "in the line about the next try and at the end: {said:#?}"
+    );
     fake.join();
 }
 

@@ -1,6 +1,8 @@
 //! Whole ranges between a LUN and a file: the workloads behind `farlun read` and `farlun write`. The
 //! file is read ahead, or written behind, by a thread of its own, so that neither waits for the other.
 
+mod discard;
+
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -16,6 +18,8 @@ use event::Instant;
 use crate::disk::Geometry;
 use crate::error::Error;
 use crate::request::{Body, Completed, Request, Workload};
+
+pub use discard::Discard;
 
 /// A stretch of a LUN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
