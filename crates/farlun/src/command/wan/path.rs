@@ -20,7 +20,7 @@ const RING: std::ops::RangeInclusive<i64> = 80..=4_096;
 /// What a buffer of TCP may be: with less than two packets nothing flows, and the kernel knows 31 bits.
 const BUFFER_BYTES: std::ops::RangeInclusive<u64> = 8_192..=1 << 30;
 
-/// What the path is like. Every VALUE may be near:VALUE,far:VALUE instead: for packets that near sends and for
+/// Properties of the path. Every VALUE may be near:VALUE,far:VALUE instead: for packets that near sends and for
 /// those that far sends.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "The path (VALUE for both directions, or near:VALUE,far:VALUE by sender)")]
@@ -95,11 +95,11 @@ pub(super) struct PathArgs {
     /// The device that each host has: tun, veth, or auto: tun, and veth where /dev/net/tun does not open
     #[arg(long, value_name = "KIND", default_value = "auto")]
     device: DeviceKind,
-    /// What TCP may buffer of what a host receives, at most, for a connection: about twice the window that it offers
-    /// [default: what the path needs]
+    /// Most that TCP buffers of received data for a connection: about twice the window that it offers [default: as the
+    /// path needs]
     #[arg(long, value_name = "SIZE")]
     rcvbuf: Option<Bytes>,
-    /// What TCP may buffer of what a host sends, at most, for a connection [default: what the path needs]
+    /// Most that TCP buffers of data to send for a connection [default: as the path needs]
     #[arg(long, value_name = "SIZE")]
     sndbuf: Option<Bytes>,
     /// Congestion control of the hosts' sockets, such as cubic, unless a program chooses another one after it has begun to
