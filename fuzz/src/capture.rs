@@ -1,7 +1,7 @@
 //! A capture file as `farlun analyze` reads it: any bytes end in a result or in a sentence.
 
 use analysis::capture::DiagnosedCapture;
-use dissect::{CommandRow, Dissector, PacketRow, PduRow, RowSink};
+use dissect::{CommandRow, Count, Dissector, PacketRow, PduRow, RowSink};
 
 /// Counts of rows, to be compared with the sums of the summary.
 #[derive(Default)]
@@ -49,9 +49,14 @@ pub(crate) fn capture(data: &[u8]) {
     let (mut pdus, mut commands) = (0, 0);
     for iscsi in iscsi {
         pdus += iscsi.framing.iter().map(|framing| framing.pdus).sum::<u64>();
-        // Numbers count the commands with hidden headers too, which have no rows.
+        // Numbers count the commands with hidden headers too, which have no rows; behind the last PDU they may be hidden as
+        // well, and then the number of those that were sent is not exact.
         let is_visible = iscsi.framing.iter().all(|framing| framing.inferred + framing.lost_bytes == 0);
-        commands += iscsi.commands.completed.exact().filter(|_| is_visible).unwrap_or(0);
+        let [sent, completed] = [iscsi.commands.sent, iscsi.commands.completed].map(Count::exact);
+        if let (Some(sent), Some(completed), true) = (sent, completed, is_visible) {
+            assert!(completed <= sent, "{completed} of {sent} commands have a status");
+            commands += completed;
+        }
     }
     assert!(pdus <= rows.pdus && commands <= rows.commands, "the summary has more than the rows");
 }

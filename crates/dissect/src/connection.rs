@@ -19,6 +19,7 @@ use crate::iscsi::session::Session;
 use crate::iscsi::text::FRAMER_HELD;
 use crate::iscsi::trial::TRIAL_HELD;
 use crate::output::Output;
+use crate::packets::file_edge::FileEdge;
 use crate::packets::packet_ref::PacketRef;
 use crate::packets::window::LATE_MAX_NS;
 use crate::rows::{DirectionKey, PacketRow, RowSink};
@@ -48,6 +49,15 @@ pub(crate) const CONNECTION_HELD: usize = 3 * size_of::<TappedConnection>()
     + PLACES_HELD
     + 256;
 
+/// Files of the capture in which a connection was seen last.
+#[derive(Clone, Copy, Debug)]
+struct LastFiles {
+    /// That of each direction.
+    seen: [u32; 2],
+    /// The one up to which the time between files is accounted for.
+    accounted: u32,
+}
+
 /// One connection at one tap. Direction 0 is that of the first packet.
 #[derive(Clone, Debug)]
 pub(crate) struct TappedConnection {
@@ -64,8 +74,7 @@ pub(crate) struct TappedConnection {
     pub(crate) last_ns: u64,
     pub(crate) idle_gaps: u64,
     pub(crate) idle_ns: u64,
-    /// File of the capture in which each direction was seen last.
-    files: [u32; 2],
+    files: LastFiles,
     /// Last time at which the tap is known to have watched the connection.
     pub(crate) end_ns: u64,
     /// Most bytes that the capture has kept of a packet that it has cut.
@@ -88,7 +97,7 @@ impl TappedConnection {
             last_ns: t_ns,
             idle_gaps: 0,
             idle_ns: 0,
-            files: [file; 2],
+            files: LastFiles { seen: [file; 2], accounted: file },
             end_ns: t_ns,
             cut_len: None,
         }
@@ -119,31 +128,40 @@ impl TappedConnection {
         [first.or(second), second.or(first)].map(Option::unwrap_or_default)
     }
 
-    /// Takes a segment that may be the first one in another file. If bytes are missing in front of it, a file is missing
-    /// between the two. Nothing is known of the commands in it: no header is inferred across the gap, commands from before
-    /// it have no answer, and its time is nobody's.
+    /// Takes a segment that may be the first one in another file; `edges` are those between all files so far. If bytes are
+    /// missing in front of it, a file is missing between the two. Nothing is known of the commands in it: no header is inferred
+    /// across the gap, commands from before it have no answer, and its time is nobody's. So is that between files that do not
+    /// follow each other at once. Returns the number of the edge from which on a file is missing.
     pub(crate) fn enter_file(
         &mut self,
-        file: u32,
+        edges: &[FileEdge],
         packet: PacketRef,
         segment: &Segment<'_>,
         budget: &MemoryBudget,
         rows: &mut dyn RowSink,
-    ) {
-        let t_ns = packet.t_ns;
+    ) -> Option<usize> {
+        let (t_ns, file) = (packet.t_ns, edges.len() as u32);
         let direction = self.direction(segment);
-        if self.files[direction] == file || segment.flags & (SYN | RST) != 0 {
-            return;
+        let first_edge = self.files.accounted as usize;
+        self.files.accounted = file;
+        if self.files.seen[direction] == file || segment.flags & (SYN | RST) != 0 {
+            self.skip_unwatched(&edges[first_edge..], budget);
+            return None;
         }
-        let is_first = self.files[1 - direction] != file;
-        self.files[direction] = file;
+        let is_first = self.files.seen[1 - direction] != file;
+        self.files.seen[direction] = file;
         let sent = self.directions[direction].gap_to(segment.seq);
         let acked = match segment.flags & ACK {
             0 => 0,
             _ => self.directions[1 - direction].gap_to(segment.ack),
         };
         if sent == 0 && acked == 0 {
-            return;
+            self.skip_unwatched(&edges[first_edge..], budget);
+            return None;
+        }
+        let from_ns = edges.get(first_edge).map_or(self.last_ns, |edge| edge.from_ns.max(self.last_ns));
+        if is_first {
+            self.skip(from_ns, t_ns, budget);
         }
         for (passed, bytes) in [(direction, sent), (1 - direction, acked)] {
             if bytes == 0 && !is_first {
@@ -156,11 +174,36 @@ impl TappedConnection {
             self.framers[passed].pass_over(missing, packet, &mut expected);
         }
         if is_first {
-            self.session.commands.forget_all(|_| true, self.last_ns, budget);
+            self.session.commands.forget_all(|_| true, from_ns, budget);
             self.session.events.pass_over();
-            self.time.set_activity(self.last_ns, Activity::default());
-            self.last_ns = self.last_ns.max(t_ns);
+            self.time.set_activity(t_ns, Activity::default());
         }
+        Some(first_edge)
+    }
+
+    /// Leaves out the time between files that nobody watched.
+    fn skip_unwatched(&mut self, edges: &[FileEdge], budget: &MemoryBudget) {
+        for edge in edges.iter().filter(|edge| edge.is_unwatched()) {
+            self.skip(edge.from_ns, edge.to_ns, budget);
+        }
+    }
+
+    /// Leaves out the time between two moments, which nobody watched.
+    fn skip(&mut self, from_ns: u64, to_ns: u64, budget: &MemoryBudget) {
+        let from_ns = from_ns.max(self.last_ns);
+        if to_ns <= from_ns {
+            return;
+        }
+        self.count_idle(from_ns);
+        self.last_ns = to_ns;
+        self.time.skip(from_ns, to_ns);
+        self.session.skip(from_ns, to_ns);
+        self.directions.iter_mut().for_each(|direction| direction.skip(from_ns, to_ns, budget));
+    }
+
+    /// Edge behind which nobody is known to have watched the connection, if it is in no later file.
+    pub(crate) fn last_edge<'a>(&self, edges: &'a [FileEdge]) -> Option<&'a FileEdge> {
+        edges[self.files.accounted as usize..].iter().find(|edge| edge.is_unwatched())
     }
 
     /// Takes a packet of this connection.
@@ -173,15 +216,15 @@ impl TappedConnection {
     ) {
         let direction = self.direction(segment);
         if segment.flags & RST != 0 {
-            self.reset(direction, packet, budget);
+            self.reset(direction, packet, segment, budget);
         }
         self.count_idle(packet.t_ns);
         self.time.charge(packet.t_ns);
         let [first, second] = &mut self.directions;
         let (own, peer) = if direction == 0 { (first, second) } else { (second, first) };
         let sent = own.send(packet.t_ns, segment, peer, budget);
-        if sent.scale_rose {
-            self.time.retract_receive_window();
+        if sent.scale_changed {
+            self.time.retract_receive_window(direction);
         }
         let acked = peer.acknowledge(packet.t_ns, segment, sent.window_moved, &own.handshake, budget);
         if let (Some(rtt_ns), Some(min_ns)) = (acked.rtt_ns, peer.rtt.min_ns()) {
@@ -206,11 +249,15 @@ impl TappedConnection {
         self.time.set_activity(packet.t_ns, self.activity(packet.t_ns));
     }
 
-    /// Takes a RST, which may answer a SYN.
-    fn reset(&mut self, direction: usize, packet: PacketRef, budget: &MemoryBudget) {
+    /// Takes a RST, which may answer a SYN. One that its receiver refuses ends nothing.
+    fn reset(&mut self, direction: usize, packet: PacketRef, segment: &Segment<'_>, budget: &MemoryBudget) {
         let [own, peer] = [direction, 1 - direction].map(|n| &self.directions[n]);
         let is_answer = peer.handshake.syn_seen && !own.handshake.syn_seen && own.totals.packets == 0;
-        self.session.events.reset(direction, packet, is_answer, budget);
+        let is_accepted =
+            if is_answer { peer.is_refused_by(segment) } else { own.may_reset(segment.seq, peer) };
+        if is_accepted {
+            self.session.events.reset(direction, packet, is_answer, budget);
+        }
     }
 
     /// Takes an ICMP report of a segment, which may be of another connection.
@@ -248,7 +295,7 @@ impl TappedConnection {
             direction.finish(self.last_ns);
         }
         let initiator = usize::from(self.session.sender(0) == Role::Target);
-        let end = ConnectionEnd { t_ns: self.end_ns, is_closed, is_clear };
+        let end = ConnectionEnd { t_ns: self.end_ns, is_clear };
         self.session.finish(initiator, end, budget);
     }
 
@@ -310,8 +357,9 @@ impl TappedConnection {
             return Activity { unseen, is_refused, closed_until_ns, ended_ns, rtt_ns, ..Activity::default() };
         }
         let [first, second] = &self.directions;
-        let window_full = within_pdu[0] && first.fills_window_of(second, now_ns)
-            || within_pdu[1] && second.fills_window_of(first, now_ns);
+        let fills = |(own, peer): (&TcpDirection, &TcpDirection)| own.fills_window_of(peer, now_ns);
+        let both = [(first, second), (second, first)];
+        let window_full = [0, 1].into_iter().find(|n| within_pdu[*n] && fills(both[*n]));
         Activity {
             unseen,
             outstanding,

@@ -9,8 +9,10 @@ use wire::inet::tcp::SYN;
 use crate::budget::MemoryBudget;
 use crate::connection::{CONNECTION_HELD, TappedConnection};
 use crate::events::reports::Reports;
+use crate::packets::file_edge::FileEdge;
 use crate::packets::packet_ref::PacketRef;
 use crate::packets::segment::endpoints;
+use crate::packets::time_span::TimeSpan;
 use crate::placement::{Placement, place};
 use crate::rows::RowSink;
 
@@ -39,8 +41,12 @@ pub(crate) struct Connections {
     /// Index of the last packet's connection; the next packet usually has the same.
     last: usize,
     budget: MemoryBudget,
-    /// Files before this one.
-    file: u32,
+    /// Edges between the files so far.
+    edges: Vec<FileEdge>,
+    /// Time of the segments.
+    span: TimeSpan,
+    /// The next segment is the first one of a file.
+    begins_file: bool,
 }
 
 impl Default for Connections {
@@ -50,7 +56,9 @@ impl Default for Connections {
             by_endpoints: HashMap::new(),
             last: 0,
             budget: MemoryBudget::new(HELD_MAX),
-            file: 0,
+            edges: Vec::new(),
+            span: TimeSpan::default(),
+            begins_file: false,
         }
     }
 }
@@ -64,18 +72,26 @@ impl Connections {
         segment: &Segment<'_>,
         rows: &mut dyn RowSink,
     ) -> bool {
+        if std::mem::take(&mut self.begins_file) {
+            let (from_ns, to_ns) = (self.span.last_ns(), packet.t_ns);
+            self.edges.push(FileEdge { from_ns, to_ns, lacks_bytes: false });
+        }
+        self.span.take(packet.t_ns, false);
         let Some(index) = self.index(segment, interface, packet.t_ns) else { return false };
         self.last = index;
         let connection = &mut self.all[index];
         connection.cut_len = connection.cut_len.max(cut_len);
-        connection.enter_file(self.file, packet, segment, &self.budget, rows);
+        if let Some(edge) = connection.enter_file(&self.edges, packet, segment, &self.budget, rows) {
+            // Any of the files since then may be the one.
+            self.edges[edge..].iter_mut().for_each(|edge| edge.lacks_bytes = true);
+        }
         connection.packet(packet, segment, &self.budget, rows);
         true
     }
 
     /// Begins another file, which may not be the next one: another one may be missing between them.
     pub(crate) fn begin_file(&mut self) {
-        self.file += 1;
+        self.begins_file = true;
     }
 
     /// All connections in the order of their first packets.
@@ -86,7 +102,9 @@ impl Connections {
     /// Ends all connections; `watched_ns` has the time until which the interfaces of a connection were watched.
     pub(crate) fn finish(&mut self, reports: &Reports, watched_ns: impl Fn([u32; 2]) -> u64) {
         for connection in &mut self.all {
-            connection.finish(watched_ns(connection.interfaces()), &self.budget);
+            let watched_ns = watched_ns(connection.interfaces());
+            let edge = connection.last_edge(&self.edges);
+            connection.finish(edge.map_or(watched_ns, |edge| watched_ns.min(edge.from_ns)), &self.budget);
         }
         for report in &reports.kept {
             for connection in &mut self.all {
@@ -141,7 +159,7 @@ impl Connections {
         if self.all.len() >= CONNECTIONS_MAX || !self.budget.reserve(CONNECTION_HELD) {
             return None;
         }
-        self.all.push(TappedConnection::new([segment.src, segment.dst], taps, t_ns, self.file));
+        self.all.push(TappedConnection::new([segment.src, segment.dst], taps, t_ns, self.edges.len() as u32));
         let index = self.all.len() - 1;
         let indices = self.by_endpoints.entry(key).or_default();
         match indices.iter_mut().find(|known| Some(**known) == before) {

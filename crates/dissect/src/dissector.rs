@@ -20,6 +20,7 @@ use crate::packets::interfaces::{Admission, InterfaceId, Interfaces};
 use crate::packets::order::Order;
 use crate::packets::packet_ref::PacketRef;
 use crate::packets::segment::{SEGMENT_MAX, endpoints, tcp_segment};
+use crate::packets::time_span::TimeSpan;
 use crate::packets::window::{LATE_MAX_NS, SortWindow};
 use crate::rows::RowSink;
 use crate::summary::connection::ConnectionSummary;
@@ -28,8 +29,6 @@ use crate::summary::merge;
 
 /// LINKTYPE_RAW: a reassembled packet begins with its IP header.
 const RAW: u32 = 101;
-/// Packets at the beginning of a capture among which is the earliest.
-const BEGINNING_PACKETS: u64 = 16_384;
 
 /// Dissects the packets of one capture.
 #[derive(Debug, Default)]
@@ -47,8 +46,7 @@ pub struct Dissector {
     /// TCP packets that have left the window, without copies.
     passed: u64,
     beyond_packets: u64,
-    first_ns: u64,
-    last_ns: u64,
+    span: TimeSpan,
 }
 
 /// Facts about a packet that waits for its turn.
@@ -125,20 +123,21 @@ impl Dissector {
     fn numbered_packet(&mut self, packet: &Packet<'_>, interface: &str, number: u64, rows: &mut dyn RowSink) {
         let index = interface_index(packet.link, packet.bytes);
         let id = InterfaceId { written: packet.interface, name: interface, index };
-        let admission = self.interfaces.admit(id, packet.t_ns, packet.len as u64);
-        // Stamps that are wrong do not move the beginning.
-        let is_early = self.packets <= BEGINNING_PACKETS
-            && (packet.t_ns..=packet.t_ns.saturating_add(LATE_MAX_NS)).contains(&self.first_ns);
-        if self.packets == 1 || is_early {
-            self.first_ns = packet.t_ns;
+        let admission = self.interfaces.admit(id, packet.len as u64);
+        let before = self.tcp_packets;
+        let stamp = (number, packet.t_ns);
+        match admission {
+            Admission::From(interface) => {
+                self.frame(stamp, Some(interface), packet.link, (packet.bytes, packet.len), rows);
+            }
+            Admission::Beyond => self.frame(stamp, None, packet.link, (packet.bytes, packet.len), rows),
+            Admission::Deselected => {}
         }
-        self.last_ns = self.last_ns.max(packet.t_ns);
-        let interface = match admission {
-            Admission::From(interface) => Some(interface),
-            Admission::Beyond => None,
-            Admission::Deselected => return,
-        };
-        self.frame((number, packet.t_ns), interface, packet.link, (packet.bytes, packet.len), rows);
+        let is_tcp = self.tcp_packets > before;
+        self.span.take(packet.t_ns, is_tcp);
+        if admission != Admission::Beyond {
+            self.interfaces.stamp(packet.t_ns, is_tcp);
+        }
     }
 
     /// Takes a frame of `wire_len` bytes, of which some were kept.
@@ -161,7 +160,8 @@ impl Dissector {
                 return;
             }
             Content::Unreachable(inner, other) => {
-                self.reports.take(&bytes[inner.ip_at..], number, t_ns);
+                let tap = interface.unwrap_or(u32::MAX);
+                self.reports.take(&bytes[inner.ip_at..], tap, number, t_ns);
                 return self.census.other(other);
             }
             Content::Other(other) => return self.census.other(other),
@@ -233,7 +233,7 @@ impl Dissector {
     /// True if a file goes on with this capture though it begins a moment before that ends, as files of several rings do:
     /// its first packets go on with known connections, and none of them was there before.
     pub fn goes_on_with(&self, first: &FirstPackets) -> bool {
-        let overlap_ns = self.last_ns.saturating_sub(first.first_ns());
+        let overlap_ns = self.last_ns().saturating_sub(first.first_ns());
         let (mut continued, mut repeated) = (0, 0);
         self.each_known(first, |_, known| {
             continued += usize::from(known == Known::Continued);
@@ -257,14 +257,14 @@ impl Dissector {
 
     /// Time of the latest packet in ns; 0 before the first packet.
     pub fn last_ns(&self) -> u64 {
-        self.last_ns
+        self.span.last_ns()
     }
 
     /// Ends the capture; packets that still wait have their rows. `dropped` packets were lost by the capturing host; `cut`
     /// is the reason of a premature end.
     pub fn finish(mut self, dropped: u64, cut: Option<String>, rows: &mut dyn RowSink) -> Dissection {
         while self.release(rows) {}
-        let first_ns = self.first_ns;
+        let first_ns = self.span.first_ns();
         let order = self.order.finish();
         // Wrong stamps would be a long silence.
         let watched_ns = |taps| if order.beyond == 0 { self.interfaces.watched_ns(taps) } else { 0 };
@@ -283,7 +283,7 @@ impl Dissector {
             dropped,
             begin_s: first_ns as f64 / 1e9,
             begin_ns: first_ns,
-            length_s: self.last_ns.saturating_sub(first_ns) as f64 / 1e9,
+            length_s: self.span.last_ns().saturating_sub(first_ns) as f64 / 1e9,
             cut,
             interfaces: self.interfaces.finish(),
             order,

@@ -38,7 +38,7 @@ fn every_kind_has_a_row_in_text_and_page() {
         "task management: logical unit reset; response: not seen",
         "asynchronous message: target requests logout",
         "Reject: protocol error, of a ScsiCommand",
-        "NOP without an answer",
+        "NOP without an answer within 5 s",
         "logout: close the session; response: closed",
         "TCP reset",
         "TCP connection refused",

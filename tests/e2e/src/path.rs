@@ -161,7 +161,11 @@ impl Stoppable {
     /// Shell words that send the runner a signal, and go on when that was sent.
     pub fn send(&self, signal: &str) -> String {
         let folder = self.folder.path().display();
-        format!("echo {signal} >{folder}/signal; read -r _ <{folder}/done")
+        // A runner that is gone answers nothing: the words fail then.
+        let limit_s = PROBE.as_secs();
+        format!(
+            "timeout {limit_s} sh -c 'echo {signal} >{folder}/signal; head -n 1 <>{folder}/done >/dev/null'"
+        )
     }
 
     /// `runner`, as a command that obeys.

@@ -19,10 +19,10 @@
 //! predictions.
 
 use diagnosis::{Certainty, Limiter, Performance};
-use dissect::{DirectionSummary as Direction, IscsiSummary as Iscsi, TimeUse};
+use dissect::{IscsiSummary as Iscsi, TimeUse};
 
 use super::line::Line;
-use super::remedies;
+use super::load::Load;
 
 /// Most requests that a remedy of the depth asks for: the usual default of stacks (`diagnosis::remedy`).
 const DEPTH_MAX: f64 = 256.0;
@@ -59,21 +59,18 @@ pub(super) struct Prediction {
 }
 
 impl Bounds {
-    /// Bounds of a connection at its `current` performance; `data` is the direction that carries most of it, and requests
-    /// wait for `waits_s` of the time for Nagle's algorithm, R2Ts and the like.
+    /// Bounds of a connection at its `current` performance; its requests wait for `waits_s` of the time for Nagle's algorithm,
+    /// R2Ts and the like.
     pub(super) fn new(
         iscsi: &Iscsi,
         time: TimeUse,
-        data: &Direction,
+        load: &Load<'_>,
         current: Performance,
         waits_s: f64,
     ) -> Self {
         let told = &iscsi.commands;
-        let is_write = told.written_bytes > told.read_bytes;
-        let requests = told.completed.estimate().unwrap_or(0).max(1) as f64;
-        let request_bytes = (told.read_bytes + told.written_bytes) as f64 / requests;
-        let by_little = current.bytes_per_s * current.latency_s / request_bytes.max(1.0);
-        let outstanding = remedies::outstanding(iscsi, time).unwrap_or(by_little).max(1.0);
+        let Load { data, commands: requests, command_bytes: request_bytes, turn, .. } = *load;
+        let outstanding = load.outstanding.max(1.0);
         let seen =
             data.delivered.map_or(0.0, |delivered| delivered.peak_bytes_per_s).max(current.bytes_per_s);
         let line = match Line::seen(data) {
@@ -82,7 +79,6 @@ impl Bounds {
         };
         let to_target_s = iscsi.network_to_target_s.unwrap_or(0.0);
         let rtt_s = to_target_s + iscsi.network_to_initiator_s.unwrap_or(0.0);
-        let turn = if is_write { told.status_turn } else { told.first_answer };
         // The fastest turn has no queue in front of it.
         let service_s = turn.map_or(0.0, |turn| (turn.min_s - to_target_s).max(0.0));
         let turn_s = turn.map_or(0.0, |turn| (turn.p50_s - to_target_s).max(0.0));

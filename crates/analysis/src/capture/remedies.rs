@@ -11,6 +11,7 @@ use dissect::{
     ConnectionSummary as Connection, DirectionSummary as Direction, IscsiSummary as Iscsi, TimeUse,
 };
 
+use super::load::Load;
 use super::refusals;
 
 /// The settings that relieve a limiter, those of one stack in one block.
@@ -40,39 +41,22 @@ fn looks_like(limiter: Limiter) -> Option<Limiter> {
     }
 }
 
-/// What a tap knows of the load on a connection, `data` being the direction that carries most of it.
+/// Facts of a tap about the load on a connection.
 pub(super) fn facts(
     connection: &Connection,
     iscsi: &Iscsi,
     time: TimeUse,
-    data: &Direction,
+    load: &Load<'_>,
     current: Performance,
 ) -> Facts {
-    let told = &iscsi.commands;
-    let is_write = data.from == connection.directions[0].from;
-    let moved = [told.read_service, told.write_service].into_iter().flatten();
-    let timed = moved.map(|service| service.count).sum::<u64>();
-    // Commands without data, and those with a hidden header, are not among the timed ones.
-    let others = told.other_service.map_or(0, |service| service.count);
-    let counted = told.completed.estimate().map_or(timed, |completed| completed.saturating_sub(others));
-    let requests = if told.inferred > 0 { counted.max(timed) } else { timed };
-    let request_bytes = (told.read_bytes + told.written_bytes) as f64 / requests.max(1) as f64;
-    // Little's law, where statuses may have been missed.
-    let asked = current.bytes_per_s * current.latency_s / request_bytes.max(1.0);
-    let depth = outstanding(iscsi, time).unwrap_or(asked);
-    let turn = if is_write { told.status_turn } else { told.first_answer };
+    let Load { data, is_write, requests, request_bytes, outstanding: depth, turn, rtt_s, .. } = *load;
     let target_s = turn.zip(iscsi.network_to_target_s).map(|(turn, way_s)| (turn.p50_s - way_s).max(0.0));
-    let rtt_s = iscsi.network_to_target_s.zip(iscsi.network_to_initiator_s);
     Facts {
         is_write,
         requests,
         request_bytes,
         current,
-        path: PathFacts {
-            rtt_s: rtt_s.map(|(to_target_s, to_initiator_s)| to_target_s + to_initiator_s),
-            line_bytes_per_s: line_bytes_per_s(data),
-            ..PathFacts::default()
-        },
+        path: PathFacts { rtt_s, line_bytes_per_s: line_bytes_per_s(data), ..PathFacts::default() },
         sessions: 1.0,
         connections: 1.0,
         outstanding: Concurrency {
@@ -96,14 +80,6 @@ fn line_bytes_per_s(data: &Direction) -> Option<f64> {
     let peak = data.delivered.map(|delivered| delivered.peak_bytes_per_s);
     let trains = data.trains.map(|trains| trains.bytes_per_s);
     peak.into_iter().chain(trains).reduce(f64::max)
-}
-
-/// Commands that the initiator has outstanding on average: those in flight at the tap, and those whose answer, or the
-/// command itself, is between the tap and the initiator (Little's law).
-pub(super) fn outstanding(iscsi: &Iscsi, time: TimeUse) -> Option<f64> {
-    let told = &iscsi.commands;
-    let per_s = told.completed.estimate()? as f64 / time.length_s.max(f64::MIN_POSITIVE);
-    Some(told.in_flight?.mean + per_s * iscsi.network_to_initiator_s.unwrap_or(0.0))
 }
 
 /// TCP of who sends the data; what is in no packet stays 0.

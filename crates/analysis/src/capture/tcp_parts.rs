@@ -9,8 +9,6 @@ use super::part::{Part, evidence, part};
 
 /// Recovery for less than this share of the time with data at hand does not keep a sender.
 const RECOVERY_LEAST: f64 = 0.01;
-/// Share of the time in which its ring overflows for which a line counts as full.
-const RING_AT_THE_LINE: f64 = 0.4;
 /// Use of the line up to which it is not full, and from which on it is: the margin is that of both rates.
 const USED: [f64; 2] = [0.75, 0.9];
 /// Ratio of the mean of the flight to its maximum from which on it stands at a limit.
@@ -26,10 +24,9 @@ pub(super) fn of(connection: &Connection, time: TimeUse, data: &Direction) -> (V
     let seconds = time.sending_s + recovery_s - of_window_s;
     let known = Line::seen(data).rate();
     let again_share = recovery_s / seconds.max(f64::MIN_POSITIVE);
-    let is_local = is_refused(data);
-    let line_s = seconds * full_share(data, again_share);
-    // A ring that overflows drops at less than the line's rate or just at it: which of the two is not seen.
-    let line_s = if is_local { line_s * RING_AT_THE_LINE } else { line_s };
+    let is_local = drops_at_device(data);
+    // A device that drops does so at less than the line's rate or just at it. Which of the two is not seen, and the drops are.
+    let line_s = if is_local { 0.0 } else { seconds * full_share(data, again_share) };
     // Time in recovery is not that of the data alone: without the losses it would have been shorter.
     let own_s = (own_s(data, known) - line_s).clamp(0.0, (seconds - recovery_s - line_s).max(0.0));
     let left_s = seconds - line_s - own_s;
@@ -48,8 +45,8 @@ pub(super) fn of(connection: &Connection, time: TimeUse, data: &Direction) -> (V
     (parts, own_s)
 }
 
-/// True if the sender's own device refused most of what was sent again.
-fn is_refused(data: &Direction) -> bool {
+/// True if the sender's own device dropped most of the segments that were sent again.
+fn drops_at_device(data: &Direction) -> bool {
     data.kinds.local * 2 > data.retransmissions && data.kinds.local * 2_000 > data.kinds.new
 }
 

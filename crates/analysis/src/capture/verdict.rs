@@ -4,12 +4,13 @@
 //! without it. A tap sees neither the caller nor the store, so some parts have a name that stands for several: what
 //! cannot be told is said with the verdict.
 
-use diagnosis::{Certainty, Diagnosis, Evidence, Limiter, Performance, Verdict};
+use diagnosis::{Diagnosis, Evidence, Limiter, Performance, Verdict};
 use dissect::{
     ConnectionSummary as Connection, DirectionSummary as Direction, IscsiSummary as Iscsi, TimeUse,
 };
 
 use super::gain::{Bounds, Prediction};
+use super::load::Load;
 use super::part::{Part, durations, evidence, part};
 use super::{load, refusals, remedies, tcp_parts};
 
@@ -37,10 +38,11 @@ pub(super) fn of(connection: &Connection) -> Option<Diagnosis> {
         let other = limiters.iter().enumerate().find(|(m, _)| *m != n);
         other.map_or(Limiter::RoundTrip, |(_, limiter)| *limiter)
     };
-    let facts = remedies::facts(connection, iscsi, time, case.data, current);
+    let load = Load::new(connection, iscsi, time, current);
+    let facts = remedies::facts(connection, iscsi, time, &load, current);
     let waits = [Limiter::Nagle, Limiter::SeparateStatus, Limiter::R2t];
     let waits_s = found.iter().filter(|part| waits.contains(&part.limiter)).map(|part| part.seconds).sum();
-    let bounds = Bounds::new(iscsi, time, case.data, current, waits_s);
+    let bounds = Bounds::new(iscsi, time, &load, current, waits_s);
     let verdicts = found.into_iter().enumerate().map(|(n, part)| {
         let share = part.seconds / time.length_s;
         let Prediction { predicted, certainty, next: bound } = bounds.without(part.limiter, part.seconds);
@@ -49,8 +51,7 @@ pub(super) fn of(connection: &Connection) -> Option<Diagnosis> {
             share,
             evidence: part.evidence,
             predicted,
-            // Nothing bounds the rate of the store behind a full queue.
-            certainty: if part.limiter == Limiter::TargetQueue { Certainty::Unknown } else { certainty },
+            certainty,
             next: bound.unwrap_or_else(|| next(n)),
             remedies: remedies::of(part.limiter, &facts),
         }
@@ -148,7 +149,7 @@ impl Case<'_> {
             shown.push(evidence("commands in flight, mean", depth.mean, "", seen));
             shown.push(evidence("commands in flight, at most", depth.max as f64, "", seen));
         }
-        if let Some(outstanding) = remedies::outstanding(self.iscsi, self.time).filter(|_| self.is_away()) {
+        if let Some(outstanding) = load::outstanding(self.iscsi, self.time).filter(|_| self.is_away()) {
             let seen = "iscsi.commands.in_flight, iscsi.network_to_initiator_s";
             shown.push(evidence("commands that the initiator has outstanding, mean", outstanding, "", seen));
         }
@@ -270,45 +271,49 @@ impl Case<'_> {
         let has = |limiter: Limiter| limiters.contains(&limiter);
         say(
             has(Limiter::QueueDepth),
-            "above iSCSI nothing is seen: a caller that asks for little, a queue limit and a busy CPU of the initiator look alike",
+            "a caller that submits few requests, a queue limit of the initiator and a busy CPU of its host look alike in a capture",
         );
         say(
             self.is_away() && (has(Limiter::QueueDepth) || has(Limiter::RoundTrip)),
-            "the initiator is a way off: what it takes itself before it asks again is told from that way only beyond the \
-             fastest round trip to it",
+            "the capture was not made at the initiator: the initiator's own processing time is known only as far as it exceeds \
+             the fastest round trip to it",
         );
         say(
             !self.connection.handshake && has(Limiter::RoundTrip),
-            "how long the way to the initiator is, if nothing but the next command ever acknowledged an answer: then its own \
-             time is taken for a part of the way",
+            "the handshake is not in the capture: if the initiator acknowledges answers only with its next command, its \
+             processing time counts as round trip",
         );
         say(
             has(Limiter::CommandWindow),
-            "whether the caller had more requests than the command window allowed",
+            "a capture does not show whether the caller had more requests than the command window admits",
         );
         say(
             has(Limiter::StoreLatency),
-            "inside the target nothing is seen: its store, its queue and its CPU look alike",
+            "the store, the queue and the CPU of the target look alike in a capture",
         );
         say(
             has(Limiter::TargetQueue),
-            "what the store behind a target that refuses commands would do with more of them",
+            "a capture does not show how many commands the store would execute if the target refused none",
         );
         say(
             has(Limiter::LinkRate),
-            "a sender that paces itself, a socket's buffer that is too small, and other traffic on the line look like a full line",
+            "a paced sender, a small socket buffer and other traffic on the line look like a full line",
+        );
+        say(
+            has(Limiter::DeviceQueue),
+            "a capture does not show whether the sender's device drops packets at the full rate of the line or below it",
         );
         say(
             has(Limiter::SendBuffer) || has(Limiter::CongestionWindow),
-            "neither the congestion window nor the socket's buffer is in any packet",
+            "no packet carries the congestion window or the size of the socket buffer",
         );
         say(
             !self.connection.handshake,
-            "windows are scaled by what the connection's beginning says, which is missing: the least scale that permits all \
-             data is assumed",
+            "the handshake, which negotiates the window scale, is not in the capture: the smallest scale that permits all data \
+             is assumed",
         );
         let lost = self.iscsi.framing.iter().any(|framing| framing.lost_bytes > 0);
-        say(lost, "some bytes are in no PDU that could be told: what was in them");
+        say(lost, "some bytes belong to no PDU that was recognised: their commands are not known");
         said
     }
 }

@@ -11,6 +11,8 @@ use wire::iscsi::{
 };
 use wire::scsi::{Sense, SenseKey, Status};
 
+use crate::events::pings::TIMEOUT_NS;
+
 /// An event. Serialized as an object with its `kind` and its codes; its `Display` is its name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -68,7 +70,7 @@ pub enum ConnectionEvent {
         /// Opcode of the refused PDU, if captured.
         opcode: Option<u8>,
     },
-    /// A ping without an answer: RFC 7143 sections 11.18 and 11.19.
+    /// A ping without an answer within [`TIMEOUT_NS`]: RFC 7143 sections 11.18 and 11.19.
     NopTimeout,
     /// A task management function: RFC 7143 sections 11.5 and 11.6.
     TaskManagement {
@@ -197,7 +199,7 @@ impl fmt::Display for ConnectionEvent {
                     None => Ok(()),
                 }
             }
-            Self::NopTimeout => f.write_str("NOP without an answer"),
+            Self::NopTimeout => write!(f, "NOP without an answer within {} s", TIMEOUT_NS / 1_000_000_000),
             Self::TaskManagement { function, response } => {
                 let function = function.map_or(UNSEEN, |code| named(task_function::text(code), code));
                 let response = response.map_or(UNSEEN, |code| named(task_response::text(code), code));

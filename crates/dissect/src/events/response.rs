@@ -4,12 +4,11 @@ use wire::iscsi::Opcode;
 use wire::scsi::Sense;
 
 use crate::events::event::SenseCodes;
+use crate::iscsi::digests::DIGEST_LEN;
 use crate::iscsi::pdu::FramedPdu;
 
 /// Bytes of a data segment with sense data that are kept: SenseLength, and the most that SPC-5 section 4.4.1 allows.
 pub(crate) const SENSE_MAX: usize = 2 + 252;
-/// Length of a digest: RFC 7143 section 11.2.3.
-const DIGEST_LEN: usize = 4;
 /// Bits of a header's first byte with the opcode.
 const OPCODE: u8 = 0x3f;
 /// Bytes of fixed format (SPC-5 section 4.4.3) up to the additional sense code qualifier.

@@ -4,16 +4,14 @@ use wire::iscsi::Opcode;
 
 use crate::budget::MemoryBudget;
 use crate::events::event::ConnectionEvent;
-use crate::events::exchanges::{Exchanges, Request};
 use crate::events::log::{EventLog, Occurrence};
-use crate::events::pings::{NopTag, Ping, Pings, TIMEOUT_NS};
+use crate::events::pings::{NopTag, TIMEOUT_NS};
 use crate::events::response::ResponseData;
+use crate::events::waiting::WaitingRequests;
 use crate::iscsi::pdu::FramedPdu;
 use crate::packets::packet_ref::PacketRef;
 
-/// Offsets in headers: RFC 7143 sections 11.4, 11.9 and 11.13.
-const RESPONSE: usize = 2;
-const STATUS: usize = 3;
+/// Offsets in headers: RFC 7143 sections 11.9 and 11.13.
 const ASYNC_EVENT: usize = 36;
 const LOGIN_STATUS: [usize; 2] = [36, 37];
 /// Status class of a redirection.
@@ -26,21 +24,28 @@ const ADDRESS_MAX: usize = 255 + 12;
 pub(crate) struct EventWatch {
     pub(crate) log: EventLog,
     /// Pings of each direction.
-    pings: [Pings; 2],
+    pings: [WaitingRequests<PacketRef>; 2],
     /// Number of the last packet of each direction in which a PDU may have passed unseen.
     hidden_packet: [u64; 2],
-    logouts: Exchanges,
-    management: Exchanges,
+    logouts: WaitingRequests<Request>,
+    management: WaitingRequests<Request>,
     /// The connection was reset.
     pub(crate) is_reset: bool,
+}
+
+/// A logout or a task management request.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    itt: u32,
+    /// Reason or function.
+    code: u8,
+    packet: PacketRef,
 }
 
 /// End of a connection in the capture.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConnectionEnd {
     pub(crate) t_ns: u64,
-    /// Both ends, or one, have closed the connection.
-    pub(crate) is_closed: bool,
     /// Every header of this direction is visible up to the end.
     pub(crate) is_clear: [bool; 2],
 }
@@ -85,7 +90,7 @@ impl EventWatch {
                     ResponseData::Refused(opcode) => Some(opcode),
                     _ => None,
                 };
-                if let Some(reason) = pdu.byte(RESPONSE) {
+                if let Some(reason) = pdu.response() {
                     let event = ConnectionEvent::Reject { reason, opcode };
                     self.log.add(Occurrence::new(event, direction, pdu.first), budget);
                 }
@@ -101,15 +106,15 @@ impl EventWatch {
                 let request = Request { itt: pdu.itt(), code, packet: pdu.first };
                 let is_logout = pdu.opcode == Opcode::LogoutRequest;
                 let exchanges = if is_logout { &mut self.logouts } else { &mut self.management };
-                if let Some(oldest) = exchanges.request(request) {
+                if let Some(oldest) = exchanges.add(request.itt, request) {
                     self.end_exchange(is_logout, oldest, None, direction, budget);
                 }
             }
             Opcode::LogoutResponse | Opcode::TaskManagementResponse => {
-                let Some(response) = pdu.byte(RESPONSE) else { return };
+                let Some(response) = pdu.response() else { return };
                 let is_logout = pdu.opcode == Opcode::LogoutResponse;
                 let exchanges = if is_logout { &mut self.logouts } else { &mut self.management };
-                match exchanges.response(pdu.itt()) {
+                match exchanges.remove(pdu.itt()) {
                     Some(request) => {
                         self.end_exchange(is_logout, request, Some(response), 1 - direction, budget);
                     }
@@ -145,17 +150,21 @@ impl EventWatch {
 
     /// Forgets requests without an answer: a part of the connection is not in the capture.
     pub(crate) fn pass_over(&mut self) {
-        self.pings.iter_mut().for_each(|pings| drop(pings.take()));
+        self.skip();
         self.logouts.take();
         self.management.take();
+    }
+
+    /// Forgets the pings without an answer: nobody watched for a while.
+    pub(crate) fn skip(&mut self) {
+        self.pings.iter_mut().for_each(|pings| drop(pings.take()));
     }
 
     /// Takes the end of the connection: requests without an answer have none.
     pub(crate) fn finish(&mut self, initiator: usize, end: ConnectionEnd, budget: &MemoryBudget) {
         for direction in [0, 1] {
             for ping in self.pings[direction].take() {
-                let is_late = end.is_closed || is_late(&ping, end.t_ns);
-                if is_late && end.is_clear[1 - direction] {
+                if is_late(&ping, end.t_ns) && end.is_clear[1 - direction] {
                     self.time_out(direction, &ping, budget);
                 }
             }
@@ -171,7 +180,7 @@ impl EventWatch {
     fn nop(&mut self, pdu: &FramedPdu, direction: usize, budget: &MemoryBudget) {
         match NopTag::new(pdu) {
             Some(NopTag::Ping(tag)) => {
-                if let Some(oldest) = self.pings[direction].send(tag, pdu.first)
+                if let Some(oldest) = self.pings[direction].add(tag, pdu.first)
                     && is_late(&oldest, pdu.first.t_ns)
                 {
                     self.time_out(direction, &oldest, budget);
@@ -179,7 +188,7 @@ impl EventWatch {
             }
             Some(NopTag::Answer(tag)) => {
                 let sender = 1 - direction;
-                if let Some(ping) = self.pings[sender].answer(tag)
+                if let Some(ping) = self.pings[sender].remove(tag)
                     && is_late(&ping, pdu.last.t_ns)
                 {
                     self.time_out(sender, &ping, budget);
@@ -190,9 +199,9 @@ impl EventWatch {
     }
 
     /// Counts a ping of `direction`, unless its answer may have passed unseen.
-    fn time_out(&mut self, direction: usize, ping: &Ping, budget: &MemoryBudget) {
-        if self.hidden_packet[1 - direction] < ping.packet.number {
-            self.log.add(Occurrence::new(ConnectionEvent::NopTimeout, direction, ping.packet), budget);
+    fn time_out(&mut self, direction: usize, ping: &PacketRef, budget: &MemoryBudget) {
+        if self.hidden_packet[1 - direction] < ping.number {
+            self.log.add(Occurrence::new(ConnectionEvent::NopTimeout, direction, *ping), budget);
         }
     }
 
@@ -217,15 +226,15 @@ fn exchange(is_logout: bool, code: Option<u8>, response: Option<u8>) -> Connecti
     }
 }
 
-fn is_late(ping: &Ping, now_ns: u64) -> bool {
-    now_ns.saturating_sub(ping.packet.t_ns) >= TIMEOUT_NS
+fn is_late(ping: &PacketRef, now_ns: u64) -> bool {
+    now_ns.saturating_sub(ping.t_ns) >= TIMEOUT_NS
 }
 
 /// Event of a status; `None` for a good one, and where its byte is not in the capture.
 fn of_status(pdu: &FramedPdu, data: ResponseData) -> Option<ConnectionEvent> {
-    let status = pdu.byte(STATUS).filter(|_| pdu.has_status())?;
+    let status = pdu.scsi_status()?;
     if pdu.opcode == Opcode::ScsiResponse
-        && let Some(response) = pdu.byte(RESPONSE).filter(|response| *response != 0)
+        && let Some(response) = pdu.response().filter(|response| *response != 0)
     {
         return Some(ConnectionEvent::ResponseCode { response });
     }

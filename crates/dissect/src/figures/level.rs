@@ -33,6 +33,14 @@ impl Level {
         self.max = self.max.max(level);
     }
 
+    /// Leaves out the time between two moments, which nobody watched.
+    pub(crate) fn skip(&mut self, from_ns: u64, to_ns: u64) {
+        if self.since_ns.is_some() {
+            self.set(from_ns, self.now);
+            self.since_ns = self.since_ns.max(Some(to_ns));
+        }
+    }
+
     /// Present level.
     pub(crate) fn now(&self) -> u64 {
         self.now
@@ -67,5 +75,9 @@ mod tests {
         let summary = level.summary().unwrap();
         assert_eq!((summary.max, summary.mean), (4, 4.0 / 3.0));
         assert_eq!(level.mean_over(10), 4.0);
+        level.set(140, 2);
+        level.skip(150, 9_000);
+        level.set(9_010, 0);
+        assert_eq!(level.summary().unwrap().mean, 80.0 / 60.0, "40 and 40 in 30 and 30 ns");
     }
 }

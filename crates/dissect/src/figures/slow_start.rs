@@ -6,9 +6,12 @@
 
 use serde::Serialize;
 
-/// Ratio of the bytes of a round to those of the one before that is growth.
-const GROWS: f64 = 1.3;
-/// Rounds of growth of a burst that are slow start; one may be the end of a shorter request.
+/// Ratio of the bytes of a round to those of the one before that is growth: that of the slowest slow start, the conservative
+/// one of HyStart++ (RFC 9406 section 4.2: a quarter). Congestion avoidance grows by one segment, which is less from four
+/// segments on.
+const GROWS: f64 = 1.25;
+/// Rounds of growth of a burst that are slow start: HyStart++ needs as many to compare round trips (RFC 9406 section 4.2), and
+/// one may be the end of a shorter request.
 const ROUNDS_MIN: u64 = 2;
 
 /// Slow starts of one direction.

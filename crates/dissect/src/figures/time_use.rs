@@ -17,7 +17,8 @@ pub(crate) struct TimeAccount {
     unseen: u64,
     recovery: u64,
     refused: u64,
-    receive_window: u64,
+    /// By the direction whose data waited.
+    receive_window: [u64; 2],
     sending: u64,
     idle: u64,
     /// Time of the target, and of the initiator.
@@ -54,8 +55,8 @@ pub(crate) struct Activity {
     pub(crate) is_refused: bool,
     /// A direction has stopped within a PDU.
     pub(crate) within_pdu: bool,
-    /// A direction that has stopped within a PDU fills the window of its receiver.
-    pub(crate) window_full: bool,
+    /// The direction that has stopped within a PDU and fills the window of its receiver.
+    pub(crate) window_full: Option<usize>,
     /// Time in ns before which no further command can arrive, because the initiator knows of no room in the command
     /// window; `u64::MAX` while none was advertised.
     pub(crate) closed_until_ns: u64,
@@ -114,8 +115,8 @@ impl TimeAccount {
             self.charge_idle(last_ns, t_ns);
         } else if activity.recovering {
             self.recovery += passed;
-        } else if activity.within_pdu && activity.window_full {
-            self.receive_window += passed;
+        } else if let Some(direction) = activity.window_full.filter(|_| activity.within_pdu) {
+            self.receive_window[direction] += passed;
         } else if activity.within_pdu {
             self.sending += passed;
         } else if activity.is_refused {
@@ -126,9 +127,15 @@ impl TimeAccount {
         self.last_ns = Some(last_ns.max(t_ns));
     }
 
-    /// Charges what was charged to the receive window to TCP: the window had more room than was thought.
-    pub(crate) fn retract_receive_window(&mut self) {
-        self.sending += std::mem::take(&mut self.receive_window);
+    /// Leaves out the time between two moments, which nobody watched.
+    pub(crate) fn skip(&mut self, from_ns: u64, to_ns: u64) {
+        self.charge(from_ns);
+        self.last_ns = self.last_ns.map(|last_ns| last_ns.max(to_ns));
+    }
+
+    /// Charges what was charged to the receive window of a direction's data to TCP: it is not known to have been full.
+    pub(crate) fn retract_receive_window(&mut self, direction: usize) {
+        self.sending += std::mem::take(&mut self.receive_window[direction]);
     }
 
     /// Charges an interval without data to send: propagation until a peer is due, then that peer.
@@ -201,7 +208,7 @@ impl TimeAccount {
             idle_s: seconds(self.idle),
             recovery_s: seconds(self.recovery),
             refused_s: seconds(self.refused),
-            receive_window_s: seconds(self.receive_window),
+            receive_window_s: seconds(self.receive_window[0] + self.receive_window[1]),
             sending_s: seconds(self.sending),
             target_s: seconds(self.peers[0]),
             initiator_s: seconds(self.peers[1]),
@@ -323,12 +330,27 @@ mod tests {
     #[test]
     fn data_to_send_is_not_waited_for() {
         let sending = Activity { outstanding: 1, within_pdu: true, ..Activity::default() };
-        let full = Activity { window_full: true, ..sending };
+        let full = Activity { window_full: Some(1), ..sending };
         let again = Activity { recovering: true, ..full };
         let found = time_use(&[(0, sending), (MS, full), (3 * MS, again), (7 * MS, Activity::default())]);
         near(found.sending_s, 1.0);
         near(found.receive_window_s, 2.0);
         near(found.recovery_s, 4.0);
+    }
+
+    #[test]
+    fn a_window_that_was_larger_takes_back_its_own_time_alone() {
+        let sending = Activity { outstanding: 1, within_pdu: true, ..Activity::default() };
+        let full = |direction| Activity { window_full: Some(direction), ..sending };
+        let mut account = TimeAccount::default();
+        for (ms, activity) in [(0, full(0)), (3, full(1)), (7, sending)] {
+            account.charge(ms * MS);
+            account.set_activity(ms * MS, activity);
+        }
+        account.retract_receive_window(0);
+        let found = account.summary().expect("a command");
+        near(found.receive_window_s, 4.0);
+        near(found.sending_s, 3.0);
     }
 
     #[test]

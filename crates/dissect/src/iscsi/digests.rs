@@ -18,7 +18,7 @@ pub(crate) struct Digests {
 }
 
 /// Length of a digest.
-pub(super) const DIGEST_LEN: usize = 4;
+pub(crate) const DIGEST_LEN: usize = 4;
 /// Most bytes of digests of a PDU.
 pub(super) const DIGESTS_MAX: usize = 2 * DIGEST_LEN;
 /// Headers by which one combination must be ahead to exclude another one. A false header at one of the three positions

@@ -68,10 +68,26 @@ impl FramedPdu {
         self.header.word(at)
     }
 
+    /// Response code: of a SCSI Response, where a Data-In has 0, of a Reject its reason, and of responses to logouts and task
+    /// management (RFC 7143 sections 11.4.3, 11.6.1, 11.15.1 and 11.17.1).
+    pub(crate) fn response(&self) -> Option<u8> {
+        self.byte(2)
+    }
+
+    /// SCSI status (RFC 7143 section 11.4.2), if the PDU is one with a status.
+    pub(crate) fn scsi_status(&self) -> Option<u8> {
+        self.byte(3).filter(|_| self.has_status())
+    }
+
     /// True if the PDU carries the status of its command.
     pub(crate) fn has_status(&self) -> bool {
         let in_data = self.opcode == Opcode::DataIn && self.byte(1).is_some_and(|flags| flags & 1 != 0);
         in_data || self.opcode == Opcode::ScsiResponse
+    }
+
+    /// True for a response with a valid StatSN.
+    pub(crate) fn has_stat_sn(&self) -> bool {
+        !self.opcode.is_request() && (self.opcode != Opcode::DataIn || self.has_status())
     }
 
     /// True if the time of its end is known.
@@ -88,4 +104,9 @@ impl FramedPdu {
     pub(crate) fn itt(&self) -> u32 {
         self.header.bhs().itt()
     }
+}
+
+/// True for requests that carry CmdSN.
+pub(crate) fn has_cmd_sn(opcode: Opcode) -> bool {
+    opcode.is_request() && !matches!(opcode, Opcode::DataOut | Opcode::SnackRequest)
 }

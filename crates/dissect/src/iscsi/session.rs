@@ -19,7 +19,7 @@ use crate::iscsi::header::PartialHeader;
 use crate::iscsi::inference::{HeaderPredictor, PacketRest};
 use crate::iscsi::login::negotiation::Negotiation;
 use crate::iscsi::login::{Login, LoginText};
-use crate::iscsi::pdu::{FramedPdu, Hidden};
+use crate::iscsi::pdu::{FramedPdu, Hidden, has_cmd_sn};
 use crate::iscsi::recognition::Recognition;
 use crate::iscsi::role::Role;
 use crate::iscsi::trial::{TrialPdu, TrialPdus};
@@ -115,6 +115,13 @@ impl Session {
         self.login.is_seen()
     }
 
+    /// Leaves out the time between two moments, which nobody watched.
+    pub(crate) fn skip(&mut self, from_ns: u64, to_ns: u64) {
+        self.commands.skip(from_ns, to_ns);
+        self.window.skip(from_ns, to_ns);
+        self.events.skip();
+    }
+
     /// Takes the end of the connection. Provisional PDUs may be other ones.
     pub(crate) fn finish(&mut self, initiator: usize, end: ConnectionEnd, budget: &MemoryBudget) {
         let is_clear = [0, 1].map(|n| end.is_clear[n] && self.trials[n].is_empty());
@@ -178,7 +185,7 @@ impl Session {
             if let Some(exp_cmd_sn) = pdu.word(28).filter(|_| pdu.opcode != Opcode::LoginResponse) {
                 commands.acknowledge(exp_cmd_sn);
             }
-            if !has_stat_sn(pdu) {
+            if !pdu.has_stat_sn() {
                 return;
             }
             let Some(stat_sn) = pdu.word(24) else { return statuses.pass(WITHOUT_NUMBER) };
@@ -252,16 +259,6 @@ impl Session {
     }
 }
 
-/// True for requests that carry CmdSN.
-fn has_cmd_sn(opcode: Opcode) -> bool {
-    opcode.is_request() && !matches!(opcode, Opcode::DataOut | Opcode::SnackRequest)
-}
-
-/// True for responses with a valid StatSN.
-fn has_stat_sn(pdu: &FramedPdu) -> bool {
-    !pdu.opcode.is_request() && (pdu.opcode != Opcode::DataIn || pdu.has_status())
-}
-
 impl SessionDirection<'_, '_> {
     /// Passes the row of a PDU on.
     fn emit_pdu(&mut self, pdu: &FramedPdu) {
@@ -307,8 +304,8 @@ impl SessionDirection<'_, '_> {
         }
     }
 
-    /// Applies a PDU to the commands; returns the row of the one that it completes.
-    fn apply(&mut self, pdu: &FramedPdu) -> Option<CommandRow> {
+    /// Applies a PDU to the commands; returns the one that it completes, and its row.
+    fn apply(&mut self, pdu: &FramedPdu) -> Option<(OutstandingCommand, CommandRow)> {
         let (budget, initiator_rtt_ns) = (self.output.budget, self.output.initiator_rtt_ns);
         let commands = &mut self.session.commands;
         match pdu.opcode {
@@ -318,7 +315,8 @@ impl SessionDirection<'_, '_> {
             }
             Opcode::DataOut | Opcode::DataIn | Opcode::R2t | Opcode::ScsiResponse => {
                 let command = commands.answer(pdu, budget)?;
-                Some(self.command_row(&command, pdu))
+                let row = self.command_row(&command, pdu);
+                Some((command, row))
             }
             _ => None,
         }
@@ -337,11 +335,11 @@ impl SessionDirection<'_, '_> {
         let before = self.session.commands.table.get(pdu.itt()).filter(|_| has_command).copied();
         let mut counts = std::mem::take(&mut self.session.trials[direction].counts);
         self.session.commands.swap_counts(&mut counts);
-        let row = self.apply(pdu);
+        let done = self.apply(pdu);
         self.session.commands.swap_counts(&mut counts);
         let trial = &mut self.session.trials[direction];
         trial.counts = counts;
-        trial.push(TrialPdu { pdu: *pdu, before, row, data });
+        trial.push(TrialPdu { pdu: *pdu, before, done, data });
         if pdu.inferred {
             self.session.predictor.observe(pdu);
         }
@@ -453,8 +451,8 @@ impl Expectations for SessionDirection<'_, '_> {
             return self.attempt(pdu, data);
         }
         self.recognise(pdu);
-        let row = self.apply(pdu);
-        self.settle(pdu, row);
+        let done = self.apply(pdu);
+        self.settle(pdu, done.map(|(_, row)| row));
         self.manage(pdu, text, data);
         if self.session.is_recognised() {
             self.session.held.open(&mut self.output);
@@ -465,8 +463,11 @@ impl Expectations for SessionDirection<'_, '_> {
     fn confirm(&mut self) {
         let (pdus, counts) = self.session.trials[self.direction].take(self.output.budget);
         self.session.commands.credit(&counts);
-        for TrialPdu { pdu, row, data, .. } in pdus {
-            self.settle(&pdu, row);
+        for TrialPdu { pdu, done, data, .. } in pdus {
+            if let Some((command, _)) = &done {
+                self.session.commands.settle(command, &pdu);
+            }
+            self.settle(&pdu, done.map(|(_, row)| row));
             self.manage(&pdu, &[], data);
         }
         if self.session.is_recognised() {

@@ -16,8 +16,8 @@ pub(super) struct TrialPdu {
     pub(super) pdu: FramedPdu,
     /// Its command before it.
     pub(super) before: Option<OutstandingCommand>,
-    /// The command that it completes.
-    pub(super) row: Option<CommandRow>,
+    /// The command that it completes, and its row.
+    pub(super) done: Option<(OutstandingCommand, CommandRow)>,
     /// Content of its data segment.
     pub(super) data: ResponseData,
 }

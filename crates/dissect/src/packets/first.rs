@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use wire::pcap::Packet;
 
 use super::segment::tcp_segment;
+use super::time_span::TimeSpan;
 
 /// Packets that are kept.
 const PACKETS: usize = 256;
@@ -44,9 +45,11 @@ impl FirstPackets {
         self.packets.len() >= PACKETS
     }
 
-    /// Time of the first packet in ns; 0 if there is none.
+    /// Time of the earliest packet in ns, without a single stamp that is wrong; 0 if there is none.
     pub fn first_ns(&self) -> u64 {
-        self.packets.first().map_or(0, |packet| packet.t_ns)
+        let mut span = TimeSpan::default();
+        self.each(|packet, _| span.take(packet.t_ns, tcp_segment(packet).is_some()));
+        span.first_ns()
     }
 
     /// True if two files show one direction each of the same connections: of each connection in both, one file has what

@@ -6,6 +6,8 @@
 
 use serde::Serialize;
 
+use super::time_span::TimeSpan;
+
 /// Interfaces that are distinguished; packets of further ones are only counted. `-i any` shows those of all containers of
 /// a host.
 const INTERFACES_MAX: usize = 256;
@@ -62,8 +64,8 @@ struct Known {
     written: u32,
     name: String,
     index: Option<u32>,
-    /// Time of its last packet in ns.
-    last_ns: u64,
+    /// Time of its packets.
+    span: TimeSpan,
     interface: CaptureInterface,
 }
 
@@ -83,21 +85,27 @@ impl Interfaces {
         Self { wanted, ..Self::default() }
     }
 
-    /// Counts a packet at `t_ns` of `bytes` on the wire.
-    pub(crate) fn admit(&mut self, id: InterfaceId<'_>, t_ns: u64, bytes: u64) -> Admission {
+    /// Counts a packet of `bytes` on the wire.
+    pub(crate) fn admit(&mut self, id: InterfaceId<'_>, bytes: u64) -> Admission {
         let Some(place) = self.place(id) else { return Admission::Beyond };
         self.last = place;
-        let Known { interface, last_ns, .. } = &mut self.known[place];
-        *last_ns = t_ns.max(*last_ns);
+        let Known { interface, .. } = &mut self.known[place];
         interface.packets += 1;
         interface.bytes = interface.bytes.saturating_add(bytes);
         if interface.taken { Admission::From(interface.number) } else { Admission::Deselected }
     }
 
+    /// Takes the stamp of the last admitted packet; `is_tcp` if it is one of TCP.
+    pub(crate) fn stamp(&mut self, t_ns: u64, is_tcp: bool) {
+        if let Some(known) = self.known.get_mut(self.last) {
+            known.span.take(t_ns, is_tcp);
+        }
+    }
+
     /// Time in ns until which all of these interfaces were watched: the earliest of their last packets.
     pub(crate) fn watched_ns(&self, numbers: [u32; 2]) -> u64 {
         let last = numbers.map(|number| self.known.iter().find(|known| known.interface.number == number));
-        last.iter().map(|known| known.map_or(0, |known| known.last_ns)).min().unwrap_or(0)
+        last.iter().map(|known| known.map_or(0, |known| known.span.last_ns())).min().unwrap_or(0)
     }
 
     /// Number of a known interface.
@@ -138,7 +146,13 @@ impl Interfaces {
         };
         let taken = self.wanted.is_empty() || self.wanted.iter().any(is_wanted);
         let interface = CaptureInterface { number, name: shown, packets: 0, bytes: 0, taken };
-        self.known.push(Known { written, name: name.to_owned(), index, last_ns: 0, interface });
+        self.known.push(Known {
+            written,
+            name: name.to_owned(),
+            index,
+            span: TimeSpan::default(),
+            interface,
+        });
         Some(self.known.len() - 1)
     }
 }
@@ -164,7 +178,7 @@ mod tests {
     fn number_and_name_make_an_interface() {
         let mut interfaces = Interfaces::default();
         let seen = [(1, "far"), (0, "near"), (1, "far"), (0, "eth0"), (0, "near"), (1, "eth0")];
-        let seen = seen.map(|(written, name)| interfaces.admit(id(written, name), 0, 100));
+        let seen = seen.map(|(written, name)| interfaces.admit(id(written, name), 100));
         let expected = [1, 0, 1, 2, 0, 3];
         assert_eq!(seen, expected.map(Admission::From));
         assert_eq!((interfaces.number(id(0, "eth0")), interfaces.number(id(7, "eth0"))), (Some(2), None));
@@ -180,8 +194,7 @@ mod tests {
             [("far", [false, true, false]), ("2", [false, false, true]), ("nobody", [false; 3])]
         {
             let mut interfaces = Interfaces::with_selection(vec![wanted.to_owned()]);
-            let seen =
-                [(0, "near"), (1, "far"), (2, "")].map(|(n, name)| interfaces.admit(id(n, name), 0, 1));
+            let seen = [(0, "near"), (1, "far"), (2, "")].map(|(n, name)| interfaces.admit(id(n, name), 1));
             assert_eq!(seen.map(|admission| admission != Admission::Deselected), taken, "{wanted}");
             assert_eq!(interfaces.finish().len(), 3, "the others are counted");
         }
@@ -191,7 +204,7 @@ mod tests {
     fn interfaces_that_frames_name_are_told_apart() {
         let mut interfaces = Interfaces::with_selection(vec!["ifindex 3".to_owned()]);
         let at = |index, name| InterfaceId { written: 0, name, index: Some(index) };
-        let seen = [at(2, ""), at(3, ""), at(2, ""), at(3, "any")].map(|id| interfaces.admit(id, 0, 1));
+        let seen = [at(2, ""), at(3, ""), at(2, ""), at(3, "any")].map(|id| interfaces.admit(id, 1));
         assert_eq!(seen[..3], [Admission::Deselected, Admission::From(3), Admission::Deselected]);
         let all = interfaces.finish();
         let all = all.iter().map(|one| (one.number, one.name.as_str(), one.packets));
@@ -204,7 +217,7 @@ mod tests {
     #[test]
     fn the_number_of_interfaces_is_bounded() {
         let mut interfaces = Interfaces::default();
-        let admitted = (0..1_000).filter(|n| interfaces.admit(id(*n, ""), 0, 1) != Admission::Beyond).count();
+        let admitted = (0..1_000).filter(|n| interfaces.admit(id(*n, ""), 1) != Admission::Beyond).count();
         assert_eq!(admitted, INTERFACES_MAX);
     }
 }

@@ -4,6 +4,7 @@
 pub(crate) mod census;
 pub(crate) mod copies;
 pub(crate) mod file;
+pub(crate) mod file_edge;
 pub(crate) mod first;
 pub(crate) mod fragments;
 pub(crate) mod interfaces;
@@ -11,4 +12,5 @@ pub(crate) mod order;
 pub(crate) mod packet_ref;
 pub(crate) mod segment;
 mod store;
+pub(crate) mod time_span;
 pub(crate) mod window;

@@ -96,6 +96,13 @@ impl BlackHoleSearch {
         self.arrived_bytes = self.arrived_bytes.max(bytes);
     }
 
+    /// Leaves out so many nanoseconds, which nobody watched.
+    pub(super) fn skip(&mut self, ns: u64) {
+        if let Some(stall) = &mut self.stall {
+            stall.since_ns = stall.since_ns.saturating_add(ns);
+        }
+    }
+
     /// True while a segment is sent again and again and nothing progresses.
     pub(super) fn is_stalled(&self) -> bool {
         self.stall.is_some_and(|stall| stall.retransmissions >= RETRANSMISSIONS_MIN)

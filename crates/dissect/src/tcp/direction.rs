@@ -79,8 +79,8 @@ pub(crate) struct SentSegment {
     pub(crate) flight_bytes: u64,
     /// Its window differs from the last one.
     pub(crate) window_moved: bool,
-    /// The peer's windows are larger than they seemed: no window was full so far.
-    pub(crate) scale_rose: bool,
+    /// The peer's windows are others than they seemed: none is known to have been full so far.
+    pub(crate) scale_changed: bool,
 }
 
 /// Findings about the acknowledgement in a segment.
@@ -141,7 +141,7 @@ impl TcpDirection {
         if flight_bytes > 0 {
             self.delivery.begin(t_ns);
         }
-        let scale_rose = kind == SegmentKind::New && self.raise_scale(t_ns, end, peer);
+        let scale_changed = kind == SegmentKind::New && self.search_scale(t_ns, end, peer);
         if segment.len > 0 {
             self.count_data(t_ns, segment, flight_bytes, peer);
         }
@@ -152,11 +152,11 @@ impl TcpDirection {
             self.bursts.slow_starts.add(t_ns, segment.len as u64, rtt_ns);
             self.bursts.ack_clock.data(t_ns, [to_receiver, to_sender]);
         }
-        SentSegment { kind, start, flight_bytes, window_moved, scale_rose }
+        SentSegment { kind, start, flight_bytes, window_moved, scale_changed }
     }
 
-    /// Holds new data up to `end` against the peer's window of unknown scale; true if that was larger than it seemed.
-    fn raise_scale(&mut self, t_ns: u64, end: u64, peer: &TcpDirection) -> bool {
+    /// Holds new data up to `end` against the peer's window of unknown scale; true if that is another one than it seemed.
+    fn search_scale(&mut self, t_ns: u64, end: u64, peer: &TcpDirection) -> bool {
         if peer.handshake.window_shift(&self.handshake).is_some() || peer.window.is_closed() {
             return false;
         }
@@ -164,16 +164,16 @@ impl TcpDirection {
         // The history is an eighth of a round trip coarse, and a sender may answer faster than the fastest round trip
         // seen. Too new an edge only looks less full.
         let sent_ns = t_ns.saturating_sub(rtt_ns.saturating_sub(rtt_ns / 4 + FASTER_NS));
-        let has_risen = self.peer_scale.permit(
+        let has_changed = self.peer_scale.permit(
             end,
             |shift| peer.window.edge_at(sent_ns, shift),
             |shift| peer.window.edge_at(t_ns, shift),
             peer.rtt.count(),
         );
-        if has_risen {
+        if has_changed {
             self.totals.window_full = 0;
         }
-        has_risen
+        has_changed
     }
 
     fn count_data(&mut self, t_ns: u64, segment: &Segment<'_>, flight_bytes: u64, peer: &TcpDirection) {
@@ -386,6 +386,23 @@ impl TcpDirection {
         end <= next && !peer.next.is_some_and(acks_more)
     }
 
+    /// True if `peer` takes a RST of this sender with this sequence number: it has to be the next byte that it expects (RFC
+    /// 5961 section 3.2). At the tap that is one between the acknowledged and the sent bytes.
+    pub(crate) fn may_reset(&self, seq: u32, peer: &TcpDirection) -> bool {
+        let sent = self.next.map(|next| next as u32);
+        let Some(expected) = peer.window.expected.or(sent.map(|_| self.acked as u32)) else { return true };
+        let in_flight = sent.map_or(0, |sent| sent.wrapping_sub(expected));
+        let in_flight = if in_flight < 1 << 31 { in_flight } else { 0 };
+        seq.wrapping_sub(expected) <= in_flight
+    }
+
+    /// True if a RST refuses the SYN of this sender: it acknowledges that (RFC 9293 section 3.10.7.3).
+    pub(crate) fn is_refused_by(&self, reset: &Segment<'_>) -> bool {
+        let Some((first_seq, next)) = self.first_seq.zip(self.next) else { return false };
+        let acked = reset.ack.wrapping_sub(first_seq);
+        reset.flags & ACK != 0 && (1..=(next as u32).wrapping_sub(first_seq)).contains(&acked)
+    }
+
     /// Sequence numbers in the capture.
     pub(crate) fn span(&self) -> SequenceSpan {
         let len = self.first_seq.zip(self.next).map(|(seq, next)| next.saturating_sub(serial::first(seq)));
@@ -432,9 +449,23 @@ impl TcpDirection {
         (self.next, self.acked) = (Some(upto), upto);
         self.scoreboard.advance(upto);
         self.scoreboard.unacked.acknowledge(upto, t_ns, budget);
+        self.black_hole.progress(t_ns, upto, 0);
         self.flight_level.set(t_ns, 0);
         self.delivery.end(t_ns);
         upto
+    }
+
+    /// Leaves out the time between two moments, which nobody watched: no round trip and no rate spans it.
+    pub(crate) fn skip(&mut self, from_ns: u64, to_ns: u64, budget: &MemoryBudget) {
+        let next = self.next.unwrap_or(0);
+        self.scoreboard.unacked.acknowledge(next, to_ns, budget);
+        self.black_hole.skip(to_ns.saturating_sub(from_ns));
+        self.window.skip(from_ns, to_ns);
+        self.flight_level.skip(from_ns, to_ns);
+        if self.flight() > 0 {
+            self.delivery.end(from_ns);
+            self.delivery.begin(to_ns);
+        }
     }
 
     /// Ends the capture at `t_ns`.

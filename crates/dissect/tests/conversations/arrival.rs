@@ -4,7 +4,7 @@
 use dissect::{CommandRow, Dissection, Dissector, FirstPackets, RowSink};
 use wire::pcap::Packet;
 
-use crate::tap::Tap;
+use crate::tap::{MS, Tap};
 use crate::{Rows, conversation};
 
 /// Time and bytes of a frame.
@@ -369,4 +369,79 @@ fn no_command_is_invented_for_a_missing_file() {
         capture.connections[0].iscsi.as_ref().and_then(|iscsi| iscsi.time).expect("commands").target_s
     };
     assert!(target_s(&capture) < target_s(&all) * 0.8, "the hole is nobody's time");
+    // The parts that were watched are all of the time.
+    let time = iscsi.time.expect("commands");
+    let span_s = |frames: &[Frame]| (frames[frames.len() - 1].0 - frames[0].0) as f64 / 1e9;
+    assert!(time.length_s <= span_s(first) + span_s(last), "{time:?}");
+    let whole_time = all.connections[0].iscsi.as_ref().and_then(|iscsi| iscsi.time).expect("commands");
+    assert!(time.idle_s < whole_time.idle_s * 0.8, "{time:?} of {whole_time:?}");
+}
+
+/// A capture that was stopped for an hour while a command was outstanding; no byte is missing.
+#[test]
+fn time_between_files_is_nobodys() {
+    const HOUR: u64 = 3_600_000 * MS;
+    let mut tap = Tap::new((false, false));
+    (1..=20).for_each(|cmd_sn| tap.read(cmd_sn, 1));
+    // The command of the last read is the end of the first file.
+    let cut = tap.frames.len() - 6;
+    (21..=40).for_each(|cmd_sn| tap.read(cmd_sn, 1));
+    let (whole, whole_rows) = read(&[&tap.frames]);
+    let later: Vec<Frame> =
+        tap.frames[cut..].iter().map(|(t_ns, frame)| (t_ns + HOUR, frame.clone())).collect();
+    let (capture, rows) = read(&[&tap.frames[..cut], &later]);
+    let of = |capture: &Dissection| {
+        let iscsi = capture.connections[0].iscsi.as_ref().expect("iSCSI");
+        (iscsi.clone(), capture.connections[0].idle_gaps)
+    };
+    let ((whole, _), (iscsi, idle_gaps)) = (of(&whole), of(&capture));
+    assert_eq!((iscsi.commands.completed, idle_gaps), (whole.commands.completed, 0));
+    let [time, expected] = [&iscsi, &whole].map(|iscsi| iscsi.time.expect("commands"));
+    assert!(time.length_s <= expected.length_s && time.length_s > 0.9 * expected.length_s, "{time:?}");
+    let reads = iscsi.commands.read_service.expect("reads");
+    assert_eq!((reads.count, reads.max_s < 0.1), (39, true), "{reads:?}");
+    let unknown = rows.commands.iter().filter(|row| row.service_ns.is_none()).count();
+    assert_eq!((rows.commands.len(), unknown), (whole_rows.commands.len(), 1));
+    let first_answer = iscsi.commands.first_answer.expect("reads");
+    assert!(first_answer.max_s < 0.1, "{first_answer:?}");
+    assert!(iscsi.commands.in_flight.is_some_and(|level| level.mean < 1.0), "{:?}", iscsi.commands.in_flight);
+    let [initiator, target] = &capture.connections[0].directions;
+    assert!([initiator, target].iter().all(|one| one.ack_rtt.is_none_or(|rtt| rtt.max_s < 1.0)));
+
+    // Files that follow each other at once are no reason for an unknown time.
+    let (capture, rows) = read(&[&tap.frames[..cut], &tap.frames[cut..]]);
+    assert_eq!(of(&capture).0.time, whole.time);
+    assert!(rows.commands.iter().all(|row| row.service_ns.is_some()));
+}
+
+/// A connection with a command outstanding that no later file shows.
+#[test]
+fn a_connection_is_watched_up_to_a_missing_file() {
+    let busy = |port, begin_ns: u64, reads: u32| {
+        let mut tap = Tap { port, t_ns: begin_ns, ..Tap::new((false, false)) };
+        (1..=reads).for_each(|cmd_sn| tap.read(cmd_sn, 1));
+        tap.frames
+    };
+    let mut tap = Tap::new((false, false));
+    (1..=20).for_each(|cmd_sn| tap.read(cmd_sn, 1));
+    tap.pdus(0, &[(crate::command(21, true, crate::BLOCK, 0), Vec::new())]);
+    let end_ns = tap.t_ns;
+    let of = |files: &[&[Frame]]| {
+        let (capture, _) = read(files);
+        let iscsi = capture.connections[0].iscsi.clone().expect("iSCSI");
+        (iscsi.time.expect("commands").target_s, iscsi.commands.waiting_s)
+    };
+    // Another connection goes on for a minute, in files that follow each other, or with a hole between them.
+    let mut other = busy(41_000, end_ns + MS, 30_000);
+    let near = other.split_off(other.len() / 2);
+    let first = [tap.frames.clone(), other].concat();
+    let (target_s, waiting_s) = of(&[&first, &near]);
+    assert!(target_s > 30.0 && waiting_s.is_some_and(|s| s > 30.0), "{target_s} {waiting_s:?}");
+    let half_s = (first[first.len() - 1].0 - end_ns) as f64 / 1e9;
+    let lacking = &near[near.len() / 2..];
+    let (target_s, waiting_s) = of(&[&first, lacking]);
+    assert!(
+        target_s < half_s && waiting_s.is_some_and(|s| s <= half_s),
+        "{target_s} {waiting_s:?} of {half_s}"
+    );
 }

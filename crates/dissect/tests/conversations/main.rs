@@ -373,3 +373,35 @@ fn digests_that_are_learned_from_the_other_direction_within_a_pdu() {
         assert_eq!((iscsi.header_digest, iscsi.data_digest), (Some(digests.0), Some(digests.1)));
     }
 }
+
+/// ExpStatSN is far ahead of all statuses, and every header is visible: no command has a status because of it.
+#[test]
+fn numbers_without_hidden_bytes_add_no_status() {
+    for from_begin in [true, false] {
+        let mut tap = conversation((false, false));
+        tap.pdus(0, &[(command(9, true, BLOCK, 0), Vec::new())]);
+        let (_, last) = tap.frames.last_mut().expect("a command");
+        last[54 + 28..54 + 32].copy_from_slice(&4_000_u32.to_be_bytes());
+        let (connection, rows) = tap.dissect(usize::MAX, |n| from_begin || n >= 10);
+        let commands = connection.iscsi.expect("iSCSI").commands;
+        assert!(commands.completed.allows(rows.commands.len() as u64), "{from_begin}: {commands:?}");
+        assert_eq!(commands.sent, Count::Exact(rows.commands.len() as u64 + 1), "{from_begin}");
+    }
+}
+
+/// A status with a task tag of no command is the status of none.
+#[test]
+fn a_status_without_a_command_completes_none() {
+    let mut tap = conversation((false, false));
+    tap.pdus(0, &[(command(9, true, BLOCK, 0), Vec::new())]);
+    let answer = tap.answer(0x77, 1);
+    tap.pdus(1, &answer);
+    // An acknowledgement of statuses that never passed.
+    tap.pdus(0, &[(command(10, true, BLOCK, 0), Vec::new())]);
+    let (_, last) = tap.frames.last_mut().expect("a command");
+    last[54 + 28..54 + 32].copy_from_slice(&4_000_u32.to_be_bytes());
+    let (connection, rows) = tap.dissect(usize::MAX, |_| true);
+    let commands = connection.iscsi.expect("iSCSI").commands;
+    assert_eq!((commands.sent, commands.completed), (Count::Exact(10), Count::Exact(8)), "{commands:?}");
+    assert_eq!(rows.commands.len(), 8);
+}

@@ -1,6 +1,7 @@
 //! Events of every kind, by construction: each is counted once, and only where its bytes are visible.
 
 mod scene;
+mod stray;
 #[path = "../tap/mod.rs"]
 mod tap;
 
@@ -10,7 +11,7 @@ use wire::scsi::Sense;
 
 use scene::{BUSY, CHECK_CONDITION, SECOND, TASK_SET_FULL};
 use scene::{ask, begun, frames, header, icmp, login, respond, send};
-use tap::{MS, Tap};
+use tap::{BLOCK, MS, Tap, command};
 
 fn dissect(frames: &[(u64, Vec<u8>)], keep: usize) -> Dissection {
     let mut dissector = Dissector::new();
@@ -255,10 +256,19 @@ fn a_ping_counts_only_if_its_answer_would_have_been_seen() {
     tap.pdus(1, &answer);
     ping(&mut tap);
     assert!(only(&dissect(&tap.frames, usize::MAX)).is_empty(), "the capture ends");
-    let mut reset = Tap { frames: tap.frames.clone(), ..Tap::idle() };
-    (reset.seq, reset.t_ns) = (tap.seq, tap.t_ns);
-    reset.segment(1, 0x14, &[]);
-    assert_eq!(find(only(&dissect(&reset.frames, usize::MAX)), ConnectionEvent::NopTimeout).count, 1);
+    let timeouts = |wait_ns: u64| {
+        let mut reset = Tap { frames: tap.frames.clone(), ..Tap::idle() };
+        (reset.seq, reset.t_ns) = (tap.seq, tap.t_ns + wait_ns);
+        reset.segment(1, 0x14, &[]);
+        let capture = dissect(&reset.frames, usize::MAX);
+        let events = only(&capture).iter().filter(|event| event.event == ConnectionEvent::NopTimeout);
+        events.map(|event| event.count).sum::<u64>()
+    };
+    assert_eq!(
+        [MS, 4 * SECOND, 6 * SECOND].map(timeouts),
+        [0, 0, 1],
+        "an answer had no time before the reset"
+    );
     // The answer is in a packet that the capture lacks.
     let mut pong = header(0x20, 0, 0x710);
     pong[20..24].fill(0xff);
@@ -273,6 +283,73 @@ fn a_ping_counts_only_if_its_answer_would_have_been_seen() {
     tap.frames.remove(hidden);
     let events = dissect(&tap.frames, usize::MAX);
     assert!(only(&events).is_empty(), "{:?}", only(&events));
+}
+
+/// RFC 5961 section 3.2: the sequence number of a RST is the next one that its receiver expects.
+#[test]
+fn a_reset_that_its_receiver_refuses_is_none() {
+    let resets = |seq_change: u32, is_answered: bool| {
+        let mut tap = Tap::new((false, false));
+        ask(&mut tap, 1);
+        if is_answered {
+            let answer = tap.answer(1, 1);
+            tap.pdus(1, &answer);
+        }
+        let seq = tap.seq;
+        tap.seq[1] = tap.seq[1].wrapping_add(seq_change);
+        tap.segment(1, 0x14, &[]);
+        tap.seq = seq;
+        ask(&mut tap, 2);
+        let capture = dissect(&tap.frames, usize::MAX);
+        only(&capture).iter().filter(|event| event.event == ConnectionEvent::Reset).count()
+    };
+    for is_answered in [false, true] {
+        assert_eq!(resets(0, is_answered), 1);
+        for change in [1, 1_000, 60_000, 1 << 31, 0_u32.wrapping_sub(20_000)] {
+            assert_eq!(resets(change, is_answered), 0, "{change}");
+        }
+    }
+    // Of data under way the receiver may have all or a part.
+    assert_eq!(resets(0_u32.wrapping_sub(1_448), true), 1);
+    // A SYN is refused by a RST that acknowledges it.
+    for (change, expected) in [(0, 1), (1, 0), (u32::MAX, 0)] {
+        let mut refused = Tap { port: 40_009, ..Tap::idle() };
+        refused.segment(0, 0x02, &[]);
+        refused.seq[0] = refused.seq[0].wrapping_add(change);
+        refused.segment(1, 0x14, &[]);
+        assert_eq!(only(&dissect(&refused.frames, usize::MAX)).len(), expected, "{change}");
+    }
+}
+
+/// A hidden status is provisional until a visible header follows it.
+#[test]
+fn a_status_that_is_confirmed_later_has_its_place() {
+    let mut tap = Tap::new((false, false));
+    for cmd_sn in 1..=3 {
+        ask(&mut tap, cmd_sn);
+        respond(&mut tap, cmd_sn, [0, 0], None);
+    }
+    tap.pdus(0, &[(command(4, true, 2 * BLOCK, 0), Vec::new())]);
+    ask(&mut tap, 5);
+    let answers = tap.frames.len();
+    // The header of the second Data-In, with the status, is in the middle of a segment.
+    let answer = tap.answer(4, 2);
+    tap.pdus(1, &answer);
+    respond(&mut tap, 5, [0, 0], None);
+    let sent = tap.frames[answers..].to_vec();
+    for n in 0..4 {
+        tap.t_ns += (200 * MS) << n;
+        for (_, frame) in &sent {
+            tap.t_ns += 1_000;
+            tap.frames.push((tap.t_ns, frame.clone()));
+        }
+    }
+    for keep in [usize::MAX, 54 + 48] {
+        let capture = dissect(&tap.frames, keep);
+        let commands = &capture.connections[0].iscsi.as_ref().expect("iSCSI").commands;
+        assert_eq!(commands.undelivered, 2, "{keep}: {commands:?}");
+        assert!(commands.completed.allows(3), "{keep}: {commands:?}");
+    }
 }
 
 /// Responses without a request are no iSCSI, and no events.

@@ -1,10 +1,8 @@
 //! Task management: commands that a target ends without a status (RFC 7143 sections 11.5 and 11.6).
 
+use crate::events::waiting::WaitingRequests;
 use crate::iscsi::commands::table::OutstandingCommand;
 use crate::iscsi::pdu::FramedPdu;
-
-/// Limit of requests without a response; the oldest one is dropped.
-const REQUESTS_MAX: usize = 16;
 
 const ABORT_TASK: u8 = 1;
 /// ABORT TASK SET, CLEAR TASK SET and LOGICAL UNIT RESET; 3 is CLEAR ACA.
@@ -16,12 +14,11 @@ const FUNCTION_COMPLETE: u8 = 0;
 /// Task management requests without a response.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TaskManagement {
-    requests: Vec<AbortRequest>,
+    requests: WaitingRequests<AbortRequest>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct AbortRequest {
-    itt: u32,
     function: u8,
     /// Referenced task tag.
     referenced: u32,
@@ -56,20 +53,16 @@ impl TaskManagement {
     /// Takes a task management request.
     pub(crate) fn request(&mut self, pdu: &FramedPdu) {
         let (Some(flags), Some(referenced)) = (pdu.byte(1), pdu.word(20)) else { return };
-        if self.requests.len() == REQUESTS_MAX {
-            self.requests.remove(0);
-        }
-        let (itt, function) = (pdu.itt(), flags & 0x7f);
+        let function = flags & 0x7f;
         let lun = pdu.word(8).zip(pdu.word(12));
-        self.requests.push(AbortRequest { itt, function, referenced, lun, packet: pdu.last.number });
+        self.requests.add(pdu.itt(), AbortRequest { function, referenced, lun, packet: pdu.last.number });
     }
 
     /// Takes a task management response; returns the commands that it ends.
     pub(crate) fn response(&mut self, pdu: &FramedPdu) -> Option<Aborted> {
-        let at = self.requests.iter().position(|request| request.itt == pdu.itt())?;
-        let AbortRequest { function, referenced, lun, packet, .. } = self.requests.remove(at);
+        let AbortRequest { function, referenced, lun, packet } = self.requests.remove(pdu.itt())?;
         match function {
-            _ if pdu.byte(2) != Some(FUNCTION_COMPLETE) => None,
+            _ if pdu.response() != Some(FUNCTION_COMPLETE) => None,
             ABORT_TASK => Some(Aborted::One(referenced)),
             function if OF_A_LUN.contains(&function) => Some(Aborted::Before(lun, packet)),
             function if OF_ALL.contains(&function) => Some(Aborted::Before(None, packet)),

@@ -137,6 +137,8 @@ impl NumberLedger {
         };
         let tail = self.since.with(tail);
         let received = self.acknowledged.zip(self.next).map_or(0, |(end, next)| end.saturating_sub(next));
+        // Those for which there is no room at the end have passed on another connection, or the number is none.
+        let received = received.min(headers_most(tail.cut + tail.missing));
         let certain = self.hidden + received;
         // Besides those that are seen, others are rare: text and logout once, pings every few seconds.
         let others = certain * self.others[0] / self.others[1].max(1) + ONCE + self.hidden_ns / PING_NS;
@@ -198,7 +200,8 @@ mod tests {
         begun.take(8, 0, true, false);
         assert_eq!(begun.hidden(Hidden::default()).most, 1);
         begun.acknowledge(20);
-        assert_eq!(begun.hidden(cut(0)).most, 12);
+        assert_eq!(begun.hidden(cut(0)).most, 1, "no room for those that are acknowledged");
+        assert_eq!(begun.hidden(cut(12 * BHS_LEN as u64)).most, 13);
     }
 
     #[test]

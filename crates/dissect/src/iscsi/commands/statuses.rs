@@ -3,8 +3,7 @@
 //! A status that TCP never got acknowledged has not arrived at the initiator. A target that refuses a command has no room
 //! until another one ends.
 
-use wire::scsi::Status;
-
+use crate::events::event::ConnectionEvent;
 use crate::iscsi::pdu::FramedPdu;
 
 /// Limit of places that are kept, the latest ones. More commands than that are hardly ever outstanding at once: the largest
@@ -12,14 +11,11 @@ use crate::iscsi::pdu::FramedPdu;
 const PLACES_MAX: usize = 1_024;
 /// Memory of the places in bytes; a vector may be half empty.
 pub(crate) const PLACES_HELD: usize = 2 * PLACES_MAX * size_of::<u64>();
-/// Offsets of response code and status in a header: RFC 7143 section 11.4. A Data-In has 0 for the first.
-const RESPONSE: usize = 2;
-const STATUS: usize = 3;
 
 /// Latest statuses.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LatestStatuses {
-    /// Ends of visible statuses in the target's stream.
+    /// Ends of statuses in the target's stream.
     ends: Vec<u64>,
     /// Place of the next one once all are in use.
     next: usize,
@@ -28,18 +24,13 @@ pub(super) struct LatestStatuses {
 }
 
 impl LatestStatuses {
-    /// Takes a PDU with a status. One that may be withdrawn changes nothing.
+    /// Takes a PDU with a status, an inferred one when it is confirmed.
     pub(super) fn take(&mut self, pdu: &FramedPdu) {
-        if pdu.provisional {
-            return;
-        }
         self.is_refused = is_refusal(pdu);
-        if !pdu.inferred {
-            self.place(pdu.end);
-        }
+        self.place(pdu.end);
     }
 
-    /// Number of visible statuses that end behind `acked`.
+    /// Number of statuses that end behind `acked`.
     pub(super) fn behind(&self, acked: u64) -> u64 {
         self.ends.iter().filter(|end| **end > acked).count() as u64
     }
@@ -55,8 +46,8 @@ impl LatestStatuses {
 
 /// True for the status of a command that the target had no room for.
 pub(super) fn is_refusal(pdu: &FramedPdu) -> bool {
-    let is_status = |status: u8| matches!(Status(status), Status::BUSY | Status::TASK_SET_FULL);
-    pdu.byte(RESPONSE) == Some(0) && pdu.byte(STATUS).is_some_and(is_status)
+    let event = pdu.scsi_status().and_then(ConnectionEvent::from_status);
+    pdu.response() == Some(0) && event.is_some_and(ConnectionEvent::is_refusal)
 }
 
 #[cfg(test)]

@@ -89,6 +89,8 @@ pub(crate) struct OutstandingCommand {
     pub(crate) turn_ns: u64,
     /// Commands completed before the request.
     pub(crate) completed_before: u64,
+    /// Commands completed between its request and its own status.
+    pub(crate) overtaken: u64,
     /// A header of it is inferred.
     pub(crate) inferred: bool,
 }
@@ -228,6 +230,15 @@ impl CommandTable {
             *since = Some(since.map_or(command.turn_ns, |ns| ns.min(command.turn_ns)));
         }
         turns
+    }
+
+    /// Makes the times of all outstanding commands unknown.
+    pub(crate) fn lose_times(&mut self) {
+        for command in self.commands.values_mut() {
+            command.request.timed = false;
+            let Transfer { r2t_ns, last_out_ns, read_ns, .. } = &mut command.transfer;
+            (*r2t_ns, *last_out_ns, *read_ns) = (None, None, None);
+        }
     }
 
     fn make_room(&mut self, budget: &MemoryBudget) -> bool {

@@ -86,6 +86,7 @@ impl CommandTracker {
             turn: if more { Turn::Initiator } else { Turn::Target },
             turn_ns: t_ns,
             completed_before: self.ended.count,
+            overtaken: 0,
             inferred: pdu.inferred,
             answered: false,
             first_answer_ns: None,
@@ -132,7 +133,7 @@ impl CommandTracker {
         if pdu.opcode != Opcode::DataOut && !command.answered {
             command.answered = true;
             let request_ns = command.request.packet.t_ns;
-            if is_visible {
+            if is_visible && command.request.timed {
                 command.first_answer_ns = Some(pdu.first.t_ns.saturating_sub(request_ns));
             }
         }
@@ -170,24 +171,38 @@ impl CommandTracker {
     }
 
     fn complete(&mut self, pdu: &FramedPdu, budget: &MemoryBudget) -> Option<OutstandingCommand> {
-        let command = self.table.remove(pdu.itt(), budget)?;
-        let OutstandingCommand { request, transfer, .. } = &command;
+        let mut command = self.table.remove(pdu.itt(), budget)?;
         self.for_r2t -= usize::from(command.waits_for_r2t());
         let t_ns = pdu.last.t_ns;
         self.ended_ns = self.ended_ns.max(Some(t_ns));
-        let overtaken = self.ended.count - command.completed_before;
+        command.overtaken = self.ended.count - command.completed_before;
         self.ended.count += 1;
         self.counts.completed += 1;
         self.counts.status_inferred += u64::from(pdu.inferred || pdu.word(24).is_none());
         self.counts.inferred += u64::from(command.inferred);
+        if !pdu.provisional {
+            self.settle(&command, pdu);
+        }
+        self.lower(t_ns, &command);
+        while !pdu.provisional
+            && let Some((itt, _)) = self.table.first().filter(|(_, first)| self.is_overtaken(first))
+        {
+            self.forget(itt, t_ns, budget);
+        }
+        Some(command)
+    }
+
+    /// Takes the times and the status of a command that `pdu` has completed; a provisional one as soon as it is confirmed.
+    pub(crate) fn settle(&mut self, command: &OutstandingCommand, pdu: &FramedPdu) {
+        let OutstandingCommand { request, transfer, .. } = command;
         self.statuses.take(pdu);
         let is_refused = is_refusal(pdu);
         // An answer without data is no measure of the store, and a refusal is none of anything.
         if let Some(ns) = command.first_answer_ns.filter(|_| !is_refused && request.moves_blocks()) {
             self.times.first_answer.add(ns);
         }
-        if let Some(service_ns) = self.service_ns(&command, pdu).filter(|_| !is_refused) {
-            self.ended.queue = self.ended.queue.max(overtaken);
+        if let Some(service_ns) = self.service_ns(command, pdu).filter(|_| !is_refused) {
+            self.ended.queue = self.ended.queue.max(command.overtaken);
             match (request.read, request.write) {
                 (true, _) => self.times.reads.add(service_ns),
                 (_, true) => self.times.writes.add(service_ns),
@@ -211,13 +226,6 @@ impl CommandTracker {
                 self.times.status_turn.add(pdu.first.t_ns.saturating_sub(last_ns));
             }
         }
-        self.lower(t_ns, &command);
-        while !pdu.provisional
-            && let Some((itt, _)) = self.table.first().filter(|(_, first)| self.is_overtaken(first))
-        {
-            self.forget(itt, t_ns, budget);
-        }
-        Some(command)
     }
 
     /// Service time in ns of a command that `pdu` completes, if both headers are visible and are of one command: behind a
@@ -229,7 +237,7 @@ impl CommandTracker {
         (is_same && is_timed).then(|| pdu.last.t_ns.saturating_sub(request.packet.t_ns))
     }
 
-    /// Visible statuses behind `acked` in the target's stream.
+    /// Statuses behind `acked` in the target's stream.
     pub(crate) fn undelivered(&self, acked: u64) -> u64 {
         self.statuses.behind(acked)
     }
@@ -335,6 +343,13 @@ impl CommandTracker {
         }
     }
 
+    /// Leaves out the time between two moments, which nobody watched: no time of a command spans it.
+    pub(crate) fn skip(&mut self, from_ns: u64, to_ns: u64) {
+        self.in_flight.skip(from_ns, to_ns);
+        self.bytes_in_flight.skip(from_ns, to_ns);
+        self.table.lose_times();
+    }
+
     /// Lowers the levels by a command that has ended.
     fn lower(&mut self, t_ns: u64, command: &OutstandingCommand) {
         self.in_flight.set(t_ns, self.in_flight.now().saturating_sub(1));
@@ -413,8 +428,8 @@ fn completed(counts: &CommandCounts, sent: Count, hidden: &HiddenCounts) -> Coun
         return Count::Exact(visible);
     }
     if hidden.begun && counts.status_inferred == 0 {
-        // Those of hidden commands.
-        visible += std::mem::take(&mut unmatched);
+        // Those of hidden commands; others belong to none.
+        visible += std::mem::take(&mut unmatched).min(hidden.commands.most);
     }
     // A confirmed status may be of another command.
     let inferred = counts.status_inferred - counts.status_inferred.div_ceil(INFERRED_DOUBT);

@@ -18,6 +18,8 @@ pub(crate) struct CommandWindow {
     first_ns: Option<u64>,
     last_ns: u64,
     closed_ns: u64,
+    /// Time in ns that nobody watched.
+    unwatched_ns: u64,
     closed: u64,
     least_open: Option<u64>,
     largest: u64,
@@ -93,9 +95,23 @@ impl CommandWindow {
         }
     }
 
+    /// Leaves out the time between two moments, which nobody watched.
+    pub(crate) fn skip(&mut self, from_ns: u64, to_ns: u64) {
+        if self.first_ns.is_none() {
+            return;
+        }
+        self.update(from_ns);
+        if let Some(since_ns) = &mut self.closed_since_ns {
+            self.closed_ns += from_ns.saturating_sub(*since_ns);
+            *since_ns = to_ns.max(*since_ns);
+        }
+        self.unwatched_ns += to_ns.saturating_sub(from_ns);
+        self.last_ns = self.last_ns.max(to_ns);
+    }
+
     /// Summary; `None` unless a command was sent into an advertised window.
     pub(crate) fn summary(&self) -> Option<CommandWindowSummary> {
-        let length_ns = self.last_ns.saturating_sub(self.first_ns?);
+        let length_ns = self.last_ns.saturating_sub(self.first_ns?).saturating_sub(self.unwatched_ns);
         let open_end = self.closed_since_ns.map_or(0, |since| self.last_ns.saturating_sub(since));
         let closed_ns = self.closed_ns + open_end;
         Some(CommandWindowSummary {
@@ -123,6 +139,19 @@ mod tests {
         window.advertise(1000, 0, 1, 0);
         let used = window.summary().unwrap();
         assert_eq!((used.largest, used.least_open, used.closed, used.closed_share), (2, 0, 1, 0.4));
+    }
+
+    #[test]
+    fn time_that_nobody_watched_is_neither_open_nor_closed() {
+        let mut window = CommandWindow::default();
+        window.skip(0, 50);
+        window.advertise(100, 1, 1, 0);
+        window.sent(200, 1);
+        window.skip(300, 90_000);
+        window.advertise(90_100, 2, 3, 0);
+        window.sent(90_300, 2);
+        let used = window.summary().unwrap();
+        assert_eq!((used.closed, used.closed_share), (1, 0.4), "200 of 500");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 pub(super) mod scale;
 
 use wire::inet::Segment;
-use wire::inet::tcp::{RST, SYN};
+use wire::inet::tcp::{ACK, RST, SYN};
 
 use crate::figures::edges::History;
 
@@ -29,6 +29,8 @@ pub(crate) struct ReceiveWindow {
     /// Last advertised window, unscaled as in the header.
     last: Option<u16>,
     advertised: History<Advertisement>,
+    /// Highest acknowledgement number: the next byte that this side expects.
+    pub(super) expected: Option<u32>,
     zero_since_ns: Option<u64>,
     /// Zero-window periods.
     pub(crate) zero_windows: u64,
@@ -41,6 +43,11 @@ impl ReceiveWindow {
     pub(super) fn advertise(&mut self, t_ns: u64, segment: &Segment<'_>) -> bool {
         if segment.flags & RST != 0 {
             return false;
+        }
+        if segment.flags & ACK != 0 {
+            let known = self.expected.unwrap_or(segment.ack);
+            let is_ahead = segment.ack.wrapping_sub(known) < 1 << 31;
+            self.expected = Some(if is_ahead { segment.ack } else { known });
         }
         let is_new = self.last != Some(segment.window);
         self.last = Some(segment.window);
@@ -74,6 +81,14 @@ impl ReceiveWindow {
     /// True if the window is closed.
     pub(super) fn is_closed(&self) -> bool {
         self.last == Some(0)
+    }
+
+    /// Leaves out the time between two moments, which nobody watched.
+    pub(super) fn skip(&mut self, from_ns: u64, to_ns: u64) {
+        if let Some(since_ns) = &mut self.zero_since_ns {
+            self.zero_window_ns += from_ns.saturating_sub(*since_ns);
+            *since_ns = to_ns.max(*since_ns);
+        }
     }
 
     /// Ends an open zero-window period at the end of the capture.
