@@ -42,7 +42,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("fuzz", &["event", "wire", "proto", "capture", "dissect", "analysis"]),
     ("sim", &["event", "wire", "proto", "control", "link"]),
     ("e2e", &[]),
-    ("xtask", &["e2e"]),
+    ("xtask", &["e2e", "wire"]),
 ];
 
 const EVERYTHING: &[&str] = &[

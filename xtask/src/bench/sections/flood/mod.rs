@@ -6,6 +6,9 @@
 //! the scheduler's time slices. The threads that call stores stay ordinary ones: busy all the time and with a real-time
 //! priority they would keep the kernel's own network thread from the processor, by up to 50 ms at a time.
 
+mod raw;
+mod requests;
+
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -19,6 +22,7 @@ use crate::bench::length::Length;
 use crate::bench::program::{Build, Document, GRACE, start_target};
 use crate::bench::rounds::{Figure, Load, Plan, Series, Side, alternate, head, interleave, row};
 use crate::workspace;
+use requests::{REQUESTS, Request, RequestBench};
 
 /// Most of the victim's 99th percentile beside a flood of the same target to that alone.
 const SAME_MAX: f64 = 3.0;
@@ -86,6 +90,29 @@ pub(super) fn run(length: Length) -> Result<bool> {
     Ok(good)
 }
 
+/// Beside floods of requests that cost time.
+pub(super) fn run_requests(length: Length) -> Result<bool> {
+    let Plan { rounds, seconds } = length.plan(15, 2);
+    let bench = RequestBench::start(&Build::current(), 2, has_priorities())?;
+    head(
+        &format!(
+            "p99 in µs of answers to 4 KiB reads at depth 1 beside a flood of requests, memory LUNs, {rounds} rounds of {seconds} s"
+        ),
+        ["first", "second"],
+    );
+    let mut good = true;
+    for (request, name) in REQUESTS {
+        let measured: Vec<[f64; 3]> = interleave(rounds, |place| {
+            bench.p99_us(place.checked_sub(1).map(|target| (request, target)), seconds)
+        })?;
+        let pair = |[a, b]: [usize; 2]| measured.iter().map(|p99_us| [p99_us[a], p99_us[b]]).collect();
+        let figure = |places: &str| Figure::cost(format!("{name}: {places}"), 0);
+        good &= row(&Series { figure: figure("same target, alone").bound(SAME_MAX), rounds: pair([1, 0]) });
+        row(&Series { figure: figure("another target, alone"), rounds: pair([2, 0]) });
+    }
+    Ok(good)
+}
+
 pub(super) fn against(builds: &[Build; 2], plan: Plan) -> Result<Vec<Series>> {
     let has_priorities = has_priorities();
     let start = |build| Bench::start(build, 1, has_priorities);
@@ -104,6 +131,21 @@ pub(super) fn against(builds: &[Build; 2], plan: Plan) -> Result<Vec<Series>> {
             ));
         }
     }
+    alternate(plan.rounds, &sides, &loads)
+}
+
+pub(super) fn against_requests(builds: &[Build; 2], plan: Plan) -> Result<Vec<Series>> {
+    let has_priorities = has_priorities();
+    let start = |build| RequestBench::start(build, 1, has_priorities);
+    let sides = builds.each_ref().map(|build| Side::new(build.name(), move || start(build)));
+    let name = |beside: &str| format!("p99 in µs of answers to 4 KiB reads at depth 1, {beside}");
+    let load = |request: Option<Request>, name: String| {
+        Load::new(vec![Figure::cost(name, 0)], move |bench: &RequestBench| {
+            Ok(vec![bench.p99_us(request.map(|request| (request, 0)), plan.seconds)?])
+        })
+    };
+    let mut loads = vec![load(None, name("alone"))];
+    loads.extend(REQUESTS.map(|(request, flood)| load(Some(request), name(&format!("beside {flood}")))));
     alternate(plan.rounds, &sides, &loads)
 }
 
