@@ -10,6 +10,7 @@ use parquet::basic::{LogicalType, Type as PhysicalType};
 use parquet::column::reader::get_typed_column_reader;
 use parquet::data_type::{ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 
 use crate::background::LOST_ROWS;
@@ -136,7 +137,25 @@ fn for_groups(
         let group = reader
             .get_row_group(index)
             .map_err(|source| TableError::Parquet { path: path.to_owned(), source })?;
+        check_places(path, group.metadata())?;
         each(&mut Decode { path, group: group.as_ref(), wanted })?;
+    }
+    Ok(())
+}
+
+/// Refuses columns at places that no file has: the library takes them for its own mistake and panics.
+fn check_places(path: &Path, group: &RowGroupMetaData) -> Result<(), TableError> {
+    for column in group.columns() {
+        let places = [
+            column.data_page_offset(),
+            column.dictionary_page_offset().unwrap_or(0),
+            column.compressed_size(),
+        ];
+        if let Some(negative) = places.into_iter().find(|place| *place < 0) {
+            let (path, name) = (path.to_owned(), column.column_path().string());
+            let text = format!("the column {name} has the offset or length {negative}, expected 0 or more");
+            return Err(TableError::Parquet { path, source: ParquetError::General(text) });
+        }
     }
     Ok(())
 }
