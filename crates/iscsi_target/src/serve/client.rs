@@ -237,7 +237,7 @@ impl Client {
             }
         };
         if unread != self.unread {
-            shared.unread.change(self.unread, unread);
+            shared.unread.change(self.link.peer.ip().into(), self.unread, unread);
             self.unread = unread;
         }
     }
