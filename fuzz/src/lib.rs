@@ -1,13 +1,17 @@
 //! What each fuzz target runs, callable from plain tests.
 //!
-//! A target takes any bytes. It fails by panicking: because `wire`, `proto`, `capture`, `dissect` or `analysis` panicked on a peer's
-//! bytes, or because what was read does not come back when it is written and read again. `fuzz/targets` wraps these for
-//! libFuzzer, and `tests/replay.rs` runs them over `corpus/NAME/*`.
+//! A target takes any bytes. It fails by panicking: because a crate panicked on a peer's bytes or a file's, or because what was
+//! read does not come back when it is written and read again. `fuzz/targets` wraps these for libFuzzer, and
+//! `tests/replay.rs` runs them over `corpus/NAME/*`.
 
 mod capture;
+mod connections;
+mod files;
+mod framing;
 mod input;
 mod iscsi;
 mod login;
+mod lun;
 mod recorder;
 mod scsi;
 mod session;
@@ -16,7 +20,7 @@ mod session;
 pub type Target = fn(&[u8]);
 
 /// Name and function of every target; the name is also that of its corpus and of its binary.
-pub const TARGETS: [(&str, Target); 10] = [
+pub const TARGETS: [(&str, Target); 17] = [
     ("pdu", iscsi::pdu),
     ("ahs", iscsi::ahs),
     ("login_text", iscsi::login_text),
@@ -27,6 +31,13 @@ pub const TARGETS: [(&str, Target); 10] = [
     ("session", session),
     ("capture", capture::capture),
     ("recorder", recorder::recorder),
+    ("connections", connections::connections),
+    ("framing", framing::framing),
+    ("lun", lun::lun),
+    ("reservations", lun::reservations),
+    ("plan", files::plan),
+    ("parquet", files::parquet),
+    ("run_json", files::run_json),
 ];
 
 /// Runs one target.
@@ -36,6 +47,15 @@ pub const TARGETS: [(&str, Target); 10] = [
 pub fn run(target: &str, data: &[u8]) {
     let (_, function) = TARGETS.iter().find(|(name, _)| *name == target).expect("a target of this name");
     function(data);
+}
+
+/// A folder for one run of a target, in memory where there is one.
+fn folder() -> tempfile::TempDir {
+    let memory = std::path::Path::new("/dev/shm");
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("farlun-fuzz-");
+    let folder = if memory.is_dir() { builder.tempdir_in(memory) } else { builder.tempdir() };
+    folder.expect("a folder")
 }
 
 fn inet(data: &[u8]) {

@@ -4,13 +4,13 @@
 //! version is refused before anything of it is read.
 
 use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use parquet::basic::{LogicalType, Type as PhysicalType};
 use parquet::column::reader::get_typed_column_reader;
 use parquet::data_type::{ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 
 use crate::background::LOST_ROWS;
@@ -124,7 +124,7 @@ fn entry<'a>(reader: &'a SerializedFileReader<File>, key: &str) -> Option<&'a st
 
 fn open_any(path: &Path) -> Result<SerializedFileReader<File>, TableError> {
     let file = File::open(path).map_err(|source| TableError::File { path: path.to_owned(), source })?;
-    SerializedFileReader::new(file).map_err(|source| TableError::Parquet { path: path.to_owned(), source })
+    guarded(path, || SerializedFileReader::new(file))
 }
 
 fn for_groups(
@@ -134,30 +134,21 @@ fn for_groups(
 ) -> Result<(), TableError> {
     let reader = open(path)?;
     for index in 0..reader.num_row_groups() {
-        let group = reader
-            .get_row_group(index)
-            .map_err(|source| TableError::Parquet { path: path.to_owned(), source })?;
-        check_places(path, group.metadata())?;
+        let group = guarded(path, || reader.get_row_group(index))?;
         each(&mut Decode { path, group: group.as_ref(), wanted })?;
     }
     Ok(())
 }
 
-/// Refuses columns at places that no file has: the library takes them for its own mistake and panics.
-fn check_places(path: &Path, group: &RowGroupMetaData) -> Result<(), TableError> {
-    for column in group.columns() {
-        let places = [
-            column.data_page_offset(),
-            column.dictionary_page_offset().unwrap_or(0),
-            column.compressed_size(),
-        ];
-        if let Some(negative) = places.into_iter().find(|place| *place < 0) {
-            let (path, name) = (path.to_owned(), column.column_path().string());
-            let text = format!("the column {name} has the offset or length {negative}, expected 0 or more");
-            return Err(TableError::Parquet { path, source: ParquetError::General(text) });
-        }
-    }
-    Ok(())
+/// Reads from a file. The Parquet library takes some damage for a mistake of its own and panics; it is an error of the file.
+fn guarded<T>(path: &Path, read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, TableError> {
+    let panicked = |_| {
+        Err(ParquetError::General(
+            "damaged in a way that the Parquet library does not expect; write the file again".to_owned(),
+        ))
+    };
+    let result = catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(panicked);
+    result.map_err(|source| TableError::Parquet { path: path.to_owned(), source })
 }
 
 struct Decode<'a> {
@@ -208,7 +199,7 @@ impl Decode<'_> {
             }
             Ok(values)
         };
-        read().map_err(|source| TableError::Parquet { path: self.path.to_owned(), source })
+        guarded(self.path, read)
     }
 }
 
