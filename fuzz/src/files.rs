@@ -7,6 +7,8 @@ use event::Io;
 use lab::{Plan, Variant};
 use tables::RunDir;
 
+use crate::folder::folder;
+
 /// Cells of a plan that are made: a plan may have many, and each costs its time.
 const CELLS_MAX_BYTES: usize = 4096;
 
@@ -32,7 +34,7 @@ pub(crate) fn plan(data: &[u8]) {
 /// A table of a cell directory. The Parquet library's panics are errors by the time that they come back, and libFuzzer, which
 /// ends at any panic, takes them for findings all the same.
 pub(crate) fn parquet(data: &[u8]) {
-    let folder = crate::folder();
+    let folder = folder();
     fs::write(folder.path().join("io-near.parquet"), data).expect("the file can be written");
     // Rows or an error.
     let _ = tables::read::<Io>(folder.path());
@@ -41,7 +43,7 @@ pub(crate) fn parquet(data: &[u8]) {
 
 /// The manifest of a run, and of its only cell.
 pub(crate) fn run_json(data: &[u8]) {
-    let folder = crate::folder();
+    let folder = folder();
     fs::write(folder.path().join("run.json"), data).expect("the file can be written");
     let Ok(run) = RunDir::open(folder.path()) else { return };
     let Ok(manifest) = run.manifest() else { return };

@@ -7,6 +7,7 @@
 mod capture;
 mod connections;
 mod files;
+mod folder;
 mod framing;
 mod input;
 mod iscsi;
@@ -47,15 +48,6 @@ pub const TARGETS: [(&str, Target); 17] = [
 pub fn run(target: &str, data: &[u8]) {
     let (_, function) = TARGETS.iter().find(|(name, _)| *name == target).expect("a target of this name");
     function(data);
-}
-
-/// A folder for one run of a target, in memory where there is one.
-fn folder() -> tempfile::TempDir {
-    let memory = std::path::Path::new("/dev/shm");
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("farlun-fuzz-");
-    let folder = if memory.is_dir() { builder.tempdir_in(memory) } else { builder.tempdir() };
-    folder.expect("a folder")
 }
 
 fn inet(data: &[u8]) {

@@ -9,6 +9,7 @@ use tempfile::TempDir;
 use wire::iscsi::Lun as Address;
 use wire::scsi::{Cdb, ReserveIn};
 
+use crate::folder::folder;
 use crate::input::Input;
 
 const IQN: &str = "iqn.2026-11.io.farlun:fuzz";
@@ -87,7 +88,7 @@ struct Room {
 
 impl Room {
     fn new() -> Room {
-        let folder = crate::folder();
+        let folder = folder();
         let disk = folder.path().join("disk");
         fs::File::create(&disk).and_then(|file| file.set_len(4096)).expect("a file");
         let spec = format!("file:{}", disk.display()).parse().expect("a LUN");

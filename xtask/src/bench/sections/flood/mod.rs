@@ -6,6 +6,7 @@
 //! the scheduler's time slices. The threads that call stores stay ordinary ones: busy all the time and with a real-time
 //! priority they would keep the kernel's own network thread from the processor, by up to 50 ms at a time.
 
+mod priority;
 mod raw;
 mod requests;
 
@@ -22,6 +23,7 @@ use crate::bench::length::Length;
 use crate::bench::program::{Build, Document, GRACE, start_target};
 use crate::bench::rounds::{Figure, Load, Plan, Series, Side, alternate, head, interleave, row};
 use crate::workspace;
+use priority::{Priority, WARMUP_SECONDS, has_priorities, prioritised};
 use requests::{REQUESTS, Request, RequestBench};
 
 /// Most of the victim's 99th percentile beside a flood of the same target to that alone.
@@ -38,16 +40,6 @@ const FLOODS: [Flood; 4] = [
     Flood { name: "1 MiB writes, depth 64", op: "write", block: "1MiB", depth: "64" },
     Flood { name: "4 MiB writes, depth 64", op: "write", block: "4MiB", depth: "64" },
 ];
-
-/// Start of the victim's load that is not counted.
-const WARMUP_SECONDS: u32 = 1;
-
-/// Real-time priorities.
-#[derive(Clone, Copy)]
-enum Priority {
-    LoopOrVictim = 20,
-    Flood = 5,
-}
 
 struct Store {
     name: &'static str,
@@ -203,25 +195,6 @@ impl Bench {
         ensure!(is_beside, "the flood ended before its victim did: nothing was measured beside it");
         Ok(document.number("/latency_ns/p99")? / 1e3)
     }
-}
-
-/// Whether real-time priorities can be given; says so if not.
-fn has_priorities() -> bool {
-    let has = Command::new("chrt").args(["-f", "1", "true"]).status().is_ok_and(|status| status.success());
-    if !has {
-        println!("no right to real-time priorities: the scheduler's time slices are measured as well");
-    }
-    has
-}
-
-/// A command that starts a build, with a priority if it can have one.
-fn prioritised(build: &Build, has_priorities: bool, priority: Priority) -> Command {
-    if !has_priorities {
-        return build.command::<&str>([]);
-    }
-    let mut command = Command::new("chrt");
-    command.args(["-f", &(priority as u32).to_string()]).arg(build.path());
-    command
 }
 
 /// Gives the threads of a target that call stores less priority than its loop has.

@@ -11,7 +11,7 @@ use wire::iscsi::{
 };
 use wire::scsi::{BlockForm, Cdb, ReserveIn, ReserveOut, ReserveParameters};
 
-/// Longest silence of a target that is asked for something.
+/// Longest silence of the target.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Bytes of a block of the LUNs.
@@ -79,14 +79,14 @@ impl Session {
         }
     }
 
-    /// Asks for the first bytes of READ FULL STATUS data.
+    /// Requests the first bytes of READ FULL STATUS data.
     pub(super) fn send_full_status(&mut self, lun: u16, allocation_len: u16) -> Result<()> {
         let action = ReserveIn::ReadFullStatus;
         let cdb = Cdb::PersistentReserveIn { action, allocation_len };
         self.send_command(lun, cdb, &[], allocation_len.into())
     }
 
-    /// Asks for a reset of all LUNs.
+    /// Requests a reset of all LUNs.
     pub(super) fn send_warm_reset(&mut self) -> Result<()> {
         self.itt += 1;
         self.cmd_sn += 1;
@@ -104,7 +104,7 @@ impl Session {
         Ok(self.stream.write_all(&pdu(request, &[]))?)
     }
 
-    /// Asks for blocks.
+    /// Requests blocks.
     pub(super) fn send_read(&mut self, lun: u16, lba: u64, bytes: u32) -> Result<()> {
         let blocks = bytes / BLOCK_BYTES;
         let cdb = Cdb::Read { form: BlockForm::Ten, lba, blocks, dpo: false, fua: false };
@@ -143,7 +143,7 @@ impl Session {
         Pdu::parse(&header).context("a PDU that is none")
     }
 
-    /// Another handle to the socket, by which another thread can end what waits on it.
+    /// Another handle to the socket, by which another thread can end a call that waits on it.
     pub(super) fn handle(&self) -> Result<TcpStream> {
         Ok(self.stream.try_clone()?)
     }

@@ -2,8 +2,8 @@
 //! registrations that it takes, and WARM RESET of many LUNs with many sessions.
 //!
 //! Victim and flood are threads here, on sockets of their own: a reset gives each of the victim's reads a unit attention,
-//! which a real initiator gives up after a while. The victim takes any answer to a read for one; what is measured is
-//! the time until it comes.
+//! which a real initiator gives up after a while. Any answer to a read counts, and the time
+//! until it arrives is measured.
 
 use std::fs;
 use std::net::{Shutdown, TcpStream};
@@ -17,8 +17,8 @@ use anyhow::{Context, Result, anyhow, ensure};
 use e2e::ours::Target;
 use wire::iscsi::{Pdu, RESERVED_TAG};
 
+use super::priority::{Priority, WARMUP_SECONDS, prioritised};
 use super::raw::Session;
-use super::{Priority, WARMUP_SECONDS, prioritised};
 use crate::bench::program::{Build, start_target};
 
 /// LUNs of the victim and of the flood, and all of them.
@@ -27,7 +27,7 @@ const FLOODED: u16 = 1;
 const LUNS: usize = 256;
 /// Initiator ports that are registered with the flooded LUN.
 const REGISTRATIONS: u32 = 1023;
-/// Sessions beside the flood of resets, which ask nothing.
+/// Idle sessions beside the flood of resets.
 const IDLE_SESSIONS: u32 = 500;
 /// Ports of sessions that are not registered.
 const OTHER_PORTS: u32 = 10_000;
@@ -178,7 +178,7 @@ fn ask_on(mut session: Session, request: Request, is_over: &AtomicBool) -> Resul
             ask(&mut session, request)?;
         }
         loop {
-            // A ping of the target needs no answer: what is asked shows that this end is there.
+            // A ping of the target needs no answer: requests show that this end is there.
             if session.receive()?.itt() != RESERVED_TAG {
                 answers += 1;
                 ask(&mut session, request)?;
