@@ -1,13 +1,18 @@
 //! What each fuzz target runs, callable from plain tests.
 //!
-//! A target takes any bytes. It fails by panicking: because `wire`, `proto`, `capture`, `dissect` or `analysis` panicked on a peer's
-//! bytes, or because what was read does not come back when it is written and read again. `fuzz/targets` wraps these for
-//! libFuzzer, and `tests/replay.rs` runs them over `corpus/NAME/*`.
+//! A target takes any bytes. It fails by panicking: because a crate panicked on a peer's bytes or a file's, or because what was
+//! read does not come back when it is written and read again. `fuzz/targets` wraps these for libFuzzer, and
+//! `tests/replay.rs` runs them over `corpus/NAME/*`.
 
 mod capture;
+mod connections;
+mod files;
+mod folder;
+mod framing;
 mod input;
 mod iscsi;
 mod login;
+mod lun;
 mod recorder;
 mod scsi;
 mod session;
@@ -16,7 +21,7 @@ mod session;
 pub type Target = fn(&[u8]);
 
 /// Name and function of every target; the name is also that of its corpus and of its binary.
-pub const TARGETS: [(&str, Target); 10] = [
+pub const TARGETS: [(&str, Target); 17] = [
     ("pdu", iscsi::pdu),
     ("ahs", iscsi::ahs),
     ("login_text", iscsi::login_text),
@@ -27,6 +32,13 @@ pub const TARGETS: [(&str, Target); 10] = [
     ("session", session),
     ("capture", capture::capture),
     ("recorder", recorder::recorder),
+    ("connections", connections::connections),
+    ("framing", framing::framing),
+    ("lun", lun::lun),
+    ("reservations", lun::reservations),
+    ("plan", files::plan),
+    ("parquet", files::parquet),
+    ("run_json", files::run_json),
 ];
 
 /// Runs one target.

@@ -14,12 +14,12 @@ use crate::input::{Input, SEGMENT_MAX};
 
 /// The only connection.
 const LEADING: ConnectionId = ConnectionId::LEADING;
-const CMD_SN: u32 = u32::MAX - 1;
-const STAT_SN: u32 = u32::MAX - 2;
+pub(crate) const CMD_SN: u32 = u32::MAX - 1;
+pub(crate) const STAT_SN: u32 = u32::MAX - 2;
 /// The most that a serving loop or a caller of ours has room for.
 const TRANSFER_MAX: u32 = 1 << 20;
 
-fn params(pick: u8) -> Params {
+pub(crate) fn params(pick: u8) -> Params {
     let short = |bit: u8| if pick >> bit & 1 == 0 { 512 } else { SEGMENT_MAX as u32 };
     Params {
         initial_r2t: pick & 1 != 0,
@@ -34,7 +34,12 @@ fn params(pick: u8) -> Params {
 }
 
 /// A header as the peer may send it: its kind, tags and numbers fit as long as the input lets them.
-fn header(input: &mut Input<'_>, opcodes: &[Opcode], cmd_sn: u32, last: &[u8; BHS_LEN]) -> [u8; BHS_LEN] {
+pub(crate) fn header(
+    input: &mut Input<'_>,
+    opcodes: &[Opcode],
+    cmd_sn: u32,
+    last: &[u8; BHS_LEN],
+) -> [u8; BHS_LEN] {
     let number = |at: usize| u32::from_be_bytes([last[at], last[at + 1], last[at + 2], last[at + 3]]);
     let mut header = [0; BHS_LEN];
     header[0] = opcodes[usize::from(input.byte()) % opcodes.len()].code();
@@ -55,7 +60,7 @@ fn header(input: &mut Input<'_>, opcodes: &[Opcode], cmd_sn: u32, last: &[u8; BH
 }
 
 /// Sends what there is, a PDU at a time; the last one's header.
-fn drain(mut next: impl FnMut() -> Option<Transmit>, last: &mut [u8; BHS_LEN], most: u8) {
+pub(crate) fn drain(mut next: impl FnMut() -> Option<Transmit>, last: &mut [u8; BHS_LEN], most: u8) {
     for _ in 0..most {
         let Some(transmit) = next() else { return };
         let pdu = Pdu::parse(&transmit.header()).expect("the machine sends PDUs");
@@ -100,7 +105,7 @@ pub(crate) fn target(pick: u8, input: &mut Input<'_>) {
 }
 
 /// Does what a serving loop does, with the choices left to the input.
-fn serve(session: &mut Target, input: &mut Input<'_>, wanted: &mut HashMap<u64, u32>) {
+pub(crate) fn serve(session: &mut Target, input: &mut Input<'_>, wanted: &mut HashMap<u64, u32>) {
     let answer =
         |status, actual_bytes| Answer { status, sense: vec![0x70; usize::from(status)], actual_bytes };
     while let Some(event) = session.poll_event() {

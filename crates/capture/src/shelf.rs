@@ -5,10 +5,34 @@
 use std::collections::VecDeque;
 use std::fs;
 use std::io;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::CaptureError;
+
+/// Hosts whose files are counted.
+const SHELVES_MAX: usize = 1024;
+
+/// Shelves of hosts, the one that was used last at the end.
+#[derive(Debug, Default)]
+pub(crate) struct Shelves(VecDeque<(IpAddr, Shelf)>);
+
+impl Shelves {
+    /// The shelf of a host. For a new one beyond [`SHELVES_MAX`] that of the host is forgotten whose last capture began
+    /// longest ago and which has none that runs; its files stay.
+    pub(crate) fn of(&mut self, host: IpAddr) -> Shelf {
+        let found = self.0.iter().position(|(ip, _)| *ip == host).and_then(|place| self.0.remove(place));
+        let (_, shelf) = found.unwrap_or_else(|| (host, Shelf::default()));
+        if self.0.len() >= SHELVES_MAX
+            && let Some(place) = self.0.iter().position(|(_, shelf)| !shelf.is_used())
+        {
+            self.0.remove(place);
+        }
+        self.0.push_back((host, shelf.clone()));
+        shelf
+    }
+}
 
 /// Files in the order of their beginning, shared by those who write them.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +78,11 @@ impl Shelf {
         Ok(removed)
     }
 
+    /// Returns whether a capture holds it.
+    fn is_used(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
     fn lock(&self) -> MutexGuard<'_, VecDeque<Held>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -80,5 +109,25 @@ mod tests {
         fs::remove_file(&paths[2]).unwrap();
         assert_eq!(shelf.trim(1).unwrap(), 0, "somebody has put it away");
         assert!(!paths[1].exists() && paths[0].exists() && !shelf.holds(&paths[2]));
+    }
+
+    #[test]
+    fn idle_hosts_are_forgotten_and_busy_ones_are_not() {
+        let host = |n: usize| IpAddr::V4((n as u32).into());
+        let mut shelves = Shelves::default();
+        let busy = shelves.of(host(0));
+        busy.add(Path::new("busy"));
+        shelves.of(host(1)).add(Path::new("again"));
+        for n in 2..SHELVES_MAX {
+            shelves.of(host(n)).add(Path::new("idle"));
+        }
+        assert!(shelves.of(host(1)).holds(Path::new("again")));
+        for n in SHELVES_MAX..SHELVES_MAX + 10 {
+            shelves.of(host(n));
+            assert_eq!(shelves.0.len(), SHELVES_MAX);
+        }
+        assert!(shelves.of(host(0)).holds(Path::new("busy")), "a capture is running");
+        assert!(shelves.of(host(1)).holds(Path::new("again")), "it was used of late");
+        assert!(!shelves.of(host(2)).holds(Path::new("idle")));
     }
 }

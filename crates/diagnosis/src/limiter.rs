@@ -309,7 +309,7 @@ impl Limiter {
                 "path-mtu",
                 "large packets do not get through the path",
                 LimiterLayer::Path,
-                &[Analyze],
+                &[Analyze, Top],
                 "one MTU at both ends that the path carries; MSS clamping at a router; net.ipv4.tcp_mtu_probing=1 at the sender",
             ),
             Limiter::DeviceQueue => entry(

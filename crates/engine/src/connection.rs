@@ -337,6 +337,11 @@ impl<P, D> Connection<P, D> {
         self.tx.unsent_data()
     }
 
+    /// Returns true while a PDU is sent in part, or waits to be.
+    pub fn is_sending(&self) -> bool {
+        !self.tx.is_empty()
+    }
+
     /// Application payload received so far.
     pub fn received_payload_bytes(&self) -> u64 {
         self.rx.payload_bytes()

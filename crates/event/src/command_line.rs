@@ -8,15 +8,21 @@ const SCHEME: &str = "iscsi://";
 /// Our flag before a secret, and that of others.
 const FLAG: &str = "--chap-target-secret";
 const PASSWORD: &str = "--password";
-/// Names before a secret, in a command for a shell: our flag and variables, and those of the programs that a path is used with.
-const SECRETS: [&str; 6] = [
+/// Names before a secret, in any case, also in a command for a shell: our flag and variables, and those of the programs that a
+/// path is used with; `password=` is an option of many.
+const SECRETS: [&str; 8] = [
     FLAG,
     "FARLUN_CHAP_SECRET",
     "FARLUN_CHAP_TARGET_SECRET",
     "LIBISCSI_CHAP_PASSWORD",
     "LIBISCSI_CHAP_TARGET_PASSWORD",
     PASSWORD,
+    "password=",
+    RECORD,
 ];
+/// Part of the names of open-iscsi's records that are secrets. The value stands behind one of its flags, before the name or after.
+const RECORD: &str = ".auth.password";
+const VALUE_FLAGS: [&str; 2] = ["-v", "--value"];
 /// Replacement of a secret.
 const HIDDEN: &str = "...";
 /// A placeholder that messages and documentation have where a secret belongs.
@@ -24,12 +30,20 @@ const PLACEHOLDER: &str = "SECRET";
 
 /// Words of a command line without secrets, also where one of them is a command for a shell.
 pub fn shown_words<W: AsRef<OsStr>>(words: impl IntoIterator<Item = W>) -> Vec<String> {
+    let words: Vec<String> =
+        words.into_iter().map(|word| word.as_ref().to_string_lossy().into_owned()).collect();
+    let is_record = words.iter().any(|word| word.contains(RECORD));
     let mut is_secret = false;
-    let shown = words.into_iter().map(|word| {
-        let word = word.as_ref().to_string_lossy();
-        match std::mem::replace(&mut is_secret, word == FLAG || word == PASSWORD) {
-            true => HIDDEN.to_owned(),
-            false => SECRETS.iter().fold(shown_text(&word), |word, name| without_value(word, name)),
+    let shown = words.iter().map(|word| {
+        let is_flag = word == FLAG || word == PASSWORD || is_record && VALUE_FLAGS.contains(&word.as_str());
+        if std::mem::replace(&mut is_secret, is_flag) {
+            return HIDDEN.to_owned();
+        }
+        let shown = SECRETS.iter().fold(shown_text(word), |word, name| without_value(word, name));
+        if is_record {
+            VALUE_FLAGS.iter().fold(shown, |word, flag| without_record(word, flag))
+        } else {
+            shown
         }
     });
     shown.collect()
@@ -38,15 +52,28 @@ pub fn shown_words<W: AsRef<OsStr>>(words: impl IntoIterator<Item = W>) -> Vec<S
 /// Text without the secrets of the URLs in it, line by line.
 pub fn shown_text(text: &str) -> String {
     let lines = text.split_inclusive('\n').map(|line| {
-        let mut parts = line.split(SCHEME);
-        let mut shown = parts.next().unwrap_or_default().to_owned();
-        for part in parts {
-            shown.push_str(SCHEME);
-            shown.push_str(&without_login(part));
+        let mut shown = String::new();
+        let mut rest = line;
+        // Schemes have no case (RFC 3986 section 3.1).
+        let mut behind = find(rest, SCHEME).map(|at| at + SCHEME.len());
+        while let Some(at) = behind {
+            shown.push_str(&rest[..at]);
+            rest = &rest[at..];
+            let next = find(rest, SCHEME);
+            shown.push_str(&without_login(&rest[..next.unwrap_or(rest.len())]));
+            rest = &rest[next.unwrap_or(rest.len())..];
+            behind = next.map(|_| SCHEME.len());
         }
+        shown.push_str(rest);
         shown
     });
     lines.collect()
+}
+
+/// Place of ASCII text in any case.
+fn find(text: &str, wanted: &str) -> Option<usize> {
+    let (text, wanted) = (text.as_bytes(), wanted.as_bytes());
+    text.windows(wanted.len()).position(|window| window.eq_ignore_ascii_case(wanted))
 }
 
 /// A JSON document without the secrets of the URLs in its strings.
@@ -75,9 +102,9 @@ pub fn shown_json(document: &str) -> String {
 
 /// A text that was meant as a URL, without the secret in it, also where the scheme is missing or misspelt.
 pub fn shown_url(url: &str) -> String {
-    match url.contains(SCHEME) {
-        true => shown_text(url),
-        false => without_login(url),
+    match find(url, SCHEME) {
+        Some(_) => shown_text(url),
+        None => without_login(url),
     }
 }
 
@@ -125,13 +152,20 @@ fn without_parameters(part: &str) -> String {
 
 /// Without what follows `name`, up to the end: where a secret ends in a word depends on how many shells are yet to read it.
 fn without_value(word: String, name: &str) -> String {
-    match word.split_once(name) {
-        Some((before, after)) if !after.is_empty() => {
-            let gap = &after[..after.len() - after.trim_start_matches(['=', ' ', '\t', '\n']).len()];
-            format!("{before}{name}{gap}{HIDDEN}")
-        }
-        _ => word,
+    let Some(end) = find(&word, name).map(|at| at + name.len()).filter(|end| *end < word.len()) else {
+        return word;
+    };
+    let (before, after) = word.split_at(end);
+    let gap = &after[..after.len() - after.trim_start_matches(['=', ' ', '\t', '\n']).len()];
+    format!("{before}{gap}{HIDDEN}")
+}
+
+/// Without the value of a record of open-iscsi behind `flag`, which begins the word or follows a blank of a command line.
+fn without_record(word: String, flag: &str) -> String {
+    if word.starts_with(flag) {
+        return without_value(word, flag);
     }
+    without_value(word, &format!(" {flag}"))
 }
 
 #[cfg(test)]
@@ -172,7 +206,7 @@ mod tests {
             ("iscsi://me:hunter2@h/iqn.a/0", "iscsi://me:...@h/iqn.a/0"),
             ("iscsi://h/iqn.a/0?target_user=a&target_password=hunter2", "iscsi://h/iqn.a/0?..."),
             ("me%hunter2@h", "me%...@h"),
-            ("ISCSI://me%hunter2@h/x", "ISCSI:...@h/x"),
+            ("ISCSI://me%hunter2@h/x", "ISCSI://me%...@h/x"),
         ] {
             assert_eq!(shown_url(url), shown);
         }
@@ -184,6 +218,32 @@ mod tests {
         assert_eq!(shown_words([line]), ["LIBISCSI_CHAP_PASSWORD=..."]);
         let line = "iscsi-ls 'iscsi://me@h?target_password=hunter2' -s";
         assert_eq!(shown_words([line]), ["iscsi-ls 'iscsi://me@h?...' -s"]);
+    }
+
+    #[test]
+    fn secrets_of_other_programs() {
+        let record = "node.session.auth.password";
+        let words = |words: &[&str]| shown_words(words).join(" ");
+        let line = words(&["iscsiadm", "-m", "node", "-n", record, "-v", "hunter2"]);
+        assert_eq!(line, "iscsiadm -m node -n node.session.auth.password -v ...");
+        let line = words(&["iscsiadm", "--value=hunter2", "-n", record, "-o", "update"]);
+        assert_eq!(line, "iscsiadm --value=... -n node.session.auth.password -o update");
+        let line = words(&["iscsiadm", "-vhunter2", "-n", record]);
+        assert_eq!(line, "iscsiadm -v... -n node.session.auth.password");
+        assert_eq!(words(&["iscsiadm -v hunter2 -n node.session.auth.password_in"]), "iscsiadm -v ...");
+        let line = words(&["sh", "-c", "iscsiadm -n discovery.sendtargets.auth.password -v hunter2"]);
+        assert_eq!(line, "sh -c iscsiadm -n discovery.sendtargets.auth.password ...");
+        assert_eq!(
+            words(&["qemu", "-iscsi", "user=me,password=hunter2"]),
+            "qemu -iscsi user=me,password=..."
+        );
+        assert_eq!(words(&["Password=hunter2"]), "Password=...");
+        // Elsewhere it asks for more output.
+        assert_eq!(words(&["curl", "-v", "h", "-verbose"]), "curl -v h -verbose");
+        assert_eq!(
+            shown_text("to ISCSI://a%s@h/x and iScsi://b%t@i/y"),
+            "to ISCSI://a%...@h/x and iScsi://b%...@i/y"
+        );
     }
 
     #[test]

@@ -63,10 +63,29 @@ pub(crate) fn beside(what: fmt::Arguments<'_>) {
     let _ = writeln!(stderr().lock(), "{}", without_secrets(&what.to_string()));
 }
 
-/// A line of text, or a JSON document, as it may be shown.
+/// A line of text, or a JSON document, as it may be shown. Text may begin like a document: with an IPv6 address.
 fn without_secrets(text: &str) -> String {
-    match text.starts_with(['{', '[']) {
-        true => event::shown_json(text),
-        false => event::shown_text(text),
+    let is_document =
+        text.starts_with(['{', '[']) && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
+    if is_document { event::shown_json(text) } else { event::shown_text(text) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_that_begins_like_a_document_is_text() {
+        for (said, shown) in [
+            ("[::1]:3260: no iscsi://me%hunter2@h/x", "[::1]:3260: no iscsi://me%...@h/x"),
+            ("{\"a\": 1} iscsi://me%hunter2@h/x", "{\"a\": 1} iscsi://me%...@h/x"),
+            (
+                r#"{"url": "iscsi://me%hunter2@h/x", "b": "c@d"}"#,
+                r#"{"url": "iscsi://me%...@h/x", "b": "c@d"}"#,
+            ),
+            ("[]", "[]"),
+        ] {
+            assert_eq!(without_secrets(said), shown);
+        }
     }
 }

@@ -4,6 +4,7 @@
 //! version is refused before anything of it is read.
 
 use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use parquet::basic::{LogicalType, Type as PhysicalType};
@@ -123,7 +124,7 @@ fn entry<'a>(reader: &'a SerializedFileReader<File>, key: &str) -> Option<&'a st
 
 fn open_any(path: &Path) -> Result<SerializedFileReader<File>, TableError> {
     let file = File::open(path).map_err(|source| TableError::File { path: path.to_owned(), source })?;
-    SerializedFileReader::new(file).map_err(|source| TableError::Parquet { path: path.to_owned(), source })
+    guarded(path, || SerializedFileReader::new(file))
 }
 
 fn for_groups(
@@ -133,12 +134,21 @@ fn for_groups(
 ) -> Result<(), TableError> {
     let reader = open(path)?;
     for index in 0..reader.num_row_groups() {
-        let group = reader
-            .get_row_group(index)
-            .map_err(|source| TableError::Parquet { path: path.to_owned(), source })?;
+        let group = guarded(path, || reader.get_row_group(index))?;
         each(&mut Decode { path, group: group.as_ref(), wanted })?;
     }
     Ok(())
+}
+
+/// Reads from a file. The Parquet library takes some damage for a mistake of its own and panics; it is an error of the file.
+fn guarded<T>(path: &Path, read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, TableError> {
+    let panicked = |_| {
+        Err(ParquetError::General(
+            "damaged in a way that the Parquet library does not expect; write the file again".to_owned(),
+        ))
+    };
+    let result = catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(panicked);
+    result.map_err(|source| TableError::Parquet { path: path.to_owned(), source })
 }
 
 struct Decode<'a> {
@@ -189,7 +199,7 @@ impl Decode<'_> {
             }
             Ok(values)
         };
-        read().map_err(|source| TableError::Parquet { path: self.path.to_owned(), source })
+        guarded(self.path, read)
     }
 }
 

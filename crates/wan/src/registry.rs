@@ -1,10 +1,11 @@
 //! The paths that run on this machine, so that `farlun wan enter` finds the newest.
 //!
-//! One small file per run, in /run/farlun for root, in $XDG_RUNTIME_DIR/farlun or /tmp/farlun-UID for others. A file whose
-//! process is gone is removed at the next look.
+//! One small file per run, in /run/farlun for root, in $XDG_RUNTIME_DIR/farlun or /tmp/farlun-UID for others. The run holds a
+//! lock on it (flock(2)), which the kernel releases however the process ends and which is seen from all PID namespaces: a
+//! file without a lock is removed at the next look.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -24,8 +25,6 @@ use crate::{HostName, Spec, WanError};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Entry {
     pid: u32,
-    /// When the process started, in clock ticks: tells it from a later one with the same number.
-    pid_start_ticks: u64,
     /// PID namespace in which the process has that number; 0 for the only one there is.
     #[serde(default)]
     outside: u64,
@@ -53,7 +52,8 @@ pub struct Entrance {
 
 /// The entry of a run; removed when this is dropped.
 pub(crate) struct Registered {
-    file: PathBuf,
+    path: PathBuf,
+    _locked: File,
 }
 
 impl Registered {
@@ -64,11 +64,10 @@ impl Registered {
         own(&directory).map_err(|source| WanError::Registry { path: directory.clone(), source })?;
         // One process may run several paths; their descriptors differ as long as they run.
         let name = format!("wan-{pid}-{}", hosts[0].namespace.descriptor());
-        let file = directory.join(format!("{name}.json"));
-        let failed = |source| WanError::Registry { path: file.clone(), source };
+        let path = directory.join(format!("{name}.json"));
+        let failed = |source| WanError::Registry { path: path.clone(), source };
         let entry = Entry {
             pid,
-            pid_start_ticks: start_ticks(pid).map_err(failed)?,
             outside: nursery::pid_namespace().map_err(failed)?,
             inside: site.pid_namespace(),
             t_ns: clock::now().as_nanos(),
@@ -77,18 +76,15 @@ impl Registered {
         };
         // Sweeps away what killed runs have left.
         running(&directory);
-        // Written beside and renamed: nobody reads half an entry.
-        let draft = directory.join(format!(".{name}"));
-        let text = serde_json::to_string(&entry).map_err(io::Error::other).map_err(failed)?;
-        fs::write(&draft, text).and_then(|()| fs::rename(&draft, &file)).map_err(failed)?;
-        Ok(Registered { file })
+        let locked = entry.write(&directory, &name).map_err(failed)?;
+        Ok(Registered { path, _locked: locked })
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
         // A file that stays behind is stale and is removed by the next one who looks.
-        let _ = fs::remove_file(&self.file);
+        let _ = fs::remove_file(&self.path);
     }
 }
 
@@ -111,21 +107,34 @@ pub fn newest(host: HostName) -> Result<Entrance, WanError> {
 }
 
 impl Entry {
+    /// Writes the entry and locks it. Written beside and renamed: nobody reads half an entry, or one without its lock.
+    fn write(&self, directory: &Path, name: &str) -> io::Result<File> {
+        let draft = directory.join(format!(".{name}"));
+        let text = serde_json::to_string(self).map_err(io::Error::other)?;
+        fs::write(&draft, text)?;
+        let file = File::open(&draft)?;
+        file.lock()?;
+        fs::rename(&draft, directory.join(format!("{name}.json")))?;
+        Ok(file)
+    }
+
     /// Number of the process that holds the namespaces, where this one is: for commands of the path that of their init.
     fn reached(&self) -> u32 {
         let own = nursery::pid_namespace().ok();
         if own.is_some() && own == self.inside { INIT } else { self.pid }
     }
 
-    /// Returns whether the path is there; `None` if its process cannot be seen from here.
-    fn is_running(&self) -> Option<bool> {
+    /// Returns whether the path's processes can be seen from here.
+    fn is_seen(&self) -> bool {
         let own = nursery::pid_namespace().unwrap_or(0);
-        if self.inside == Some(own) {
-            return Some(true);
-        }
-        let is_seen = self.outside == 0 || self.outside == own;
-        is_seen.then(|| start_ticks(self.pid).is_ok_and(|start| start == self.pid_start_ticks))
+        self.inside == Some(own) || self.outside == 0 || self.outside == own
     }
+}
+
+/// Returns whether the run that an entry was written by is over.
+fn is_over(file: &File) -> bool {
+    // Shared, so that two that look at the same time do not take each other for the run.
+    file.try_lock_shared().is_ok()
 }
 
 fn of_each<T>(hosts: &[Arc<Host>], what: impl Fn(&Host) -> T) -> BTreeMap<String, T> {
@@ -155,30 +164,24 @@ fn own(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// The entries whose processes live. Removes the others.
+/// The entries of runs that can be reached from here. Removes those of runs that are over.
 fn running(directory: &Path) -> Vec<Entry> {
     let Ok(files) = fs::read_dir(directory) else { return Vec::new() };
     let mut found = Vec::new();
-    for file in files.flatten() {
-        let name = file.file_name();
+    for listed in files.flatten() {
+        let name = listed.file_name();
         if !name.to_str().is_some_and(|name| name.starts_with("wan-") && name.ends_with(".json")) {
             continue;
         }
-        let entry = fs::read(file.path()).ok().and_then(|text| serde_json::from_slice::<Entry>(&text).ok());
-        match (entry.as_ref().map_or(Some(false), Entry::is_running), entry) {
-            (Some(true), Some(entry)) => found.push(entry),
-            (None, _) => {}
-            _ => drop(fs::remove_file(file.path())),
+        let Ok(file) = File::open(listed.path()) else { continue };
+        if is_over(&file) {
+            drop(fs::remove_file(listed.path()));
+            continue;
         }
+        let entry = serde_json::from_reader::<_, Entry>(&file).ok();
+        found.extend(entry.filter(Entry::is_seen));
     }
     found
-}
-
-/// Field 22 of /proc/PID/stat. The name before it is in parentheses and may contain anything.
-fn start_ticks(pid: u32) -> io::Result<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let field = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(19)?.parse().ok());
-    field.ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat has no start time")))
 }
 
 #[cfg(test)]
@@ -186,39 +189,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_of_processes_that_are_gone_are_removed() {
+    fn entries_of_runs_that_are_over_are_removed() {
         let directory = tempfile::tempdir().expect("a directory for a test");
-        let me = std::process::id();
+        let directory = directory.path();
         let outside = nursery::pid_namespace().expect("this process has one");
-        let entry = |pid, pid_start_ticks| Entry {
-            pid,
-            pid_start_ticks,
+        let entry = |t_ns| Entry {
+            pid: std::process::id(),
             outside,
             inside: None,
-            t_ns: 1,
+            t_ns,
             descriptors: [("near".to_owned(), 3), ("far".to_owned(), 4)].into(),
             environment: BTreeMap::new(),
         };
-        let start = start_ticks(me).expect("this process runs");
-        for (name, entry) in
-            [("wan-1.json", entry(me, start)), ("wan-2.json", entry(me, start + 1)), ("other", entry(me, 0))]
-        {
-            fs::write(directory.path().join(name), serde_json::to_string(&entry).unwrap()).unwrap();
-        }
-        fs::write(directory.path().join("wan-3.json"), "half an ent").unwrap();
         // A path whose process is in another PID namespace, and one whose commands see this process.
-        let hidden = Entry { outside: 1, ..entry(me, start + 1) };
-        let around = Entry { inside: Some(outside), ..hidden.clone() };
-        assert_eq!((hidden.reached(), around.reached()), (me, INIT));
-        for (name, entry) in [("wan-4.json", &hidden), ("wan-5.json", &around)] {
-            fs::write(directory.path().join(name), serde_json::to_string(entry).unwrap()).unwrap();
+        let hidden = Entry { outside: 1, ..entry(3) };
+        let around = Entry { inside: Some(outside), ..Entry { outside: 1, ..entry(4) } };
+        assert_eq!((hidden.reached(), around.reached()), (std::process::id(), INIT));
+        let write = |entry: &Entry, name: &str| entry.write(directory, name).expect("an entry is written");
+        let runs = [write(&entry(1), "wan-1"), write(&hidden, "wan-3"), write(&around, "wan-4")];
+        // Of runs that have ended without removing theirs, wherever they were.
+        drop([write(&entry(2), "wan-2"), write(&Entry { t_ns: 5, ..hidden.clone() }, "wan-5")]);
+        for name in ["wan-6.json", "other"] {
+            fs::write(directory.join(name), "half an ent").unwrap();
         }
-        let mut found = running(directory.path());
-        found.sort_by_key(|entry| entry.pid_start_ticks);
-        assert_eq!(found, [entry(me, start), around]);
-        let mut left: Vec<_> =
-            fs::read_dir(directory.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
-        left.sort();
-        assert_eq!(left, ["other", "wan-1.json", "wan-4.json", "wan-5.json"]);
+        let reachable = || {
+            let mut found = running(directory);
+            found.sort_by_key(|entry| entry.t_ns);
+            found
+        };
+        assert_eq!(reachable(), [entry(1), around]);
+        let left = || {
+            let files = fs::read_dir(directory).unwrap();
+            let mut left: Vec<_> = files.map(|file| file.unwrap().file_name()).collect();
+            left.sort();
+            left
+        };
+        assert_eq!(left(), ["other", "wan-1.json", "wan-3.json", "wan-4.json"]);
+        drop(runs);
+        assert_eq!(reachable(), []);
+        assert_eq!(left(), ["other"]);
     }
 }

@@ -39,10 +39,26 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("farlun", EVERYTHING),
-    ("fuzz", &["event", "wire", "proto", "capture", "dissect", "analysis"]),
+    (
+        "fuzz",
+        &[
+            "event",
+            "wire",
+            "proto",
+            "net",
+            "tables",
+            "engine",
+            "iscsi_target",
+            "capture",
+            "dissect",
+            "analysis",
+            "document",
+            "lab",
+        ],
+    ),
     ("sim", &["event", "wire", "proto", "control", "link"]),
     ("e2e", &[]),
-    ("xtask", &["e2e"]),
+    ("xtask", &["e2e", "wire"]),
 ];
 
 const EVERYTHING: &[&str] = &[

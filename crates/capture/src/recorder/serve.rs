@@ -21,7 +21,7 @@ use serde::Serialize;
 use super::keeper::{KeepError, Keeper};
 use super::message::{HEAD_BYTES, Message, MessageError, head};
 use crate::files::Rotation;
-use crate::shelf::Shelf;
+use crate::shelf::{Shelf, Shelves};
 use crate::{CaptureError, Notices};
 
 /// Captures that are recorded at the same time, and connections.
@@ -67,7 +67,7 @@ struct Shared {
     notices: Notices,
     captures: Mutex<HashMap<u64, Arc<Entry>>>,
     /// Files of each host, where their number is limited: a host may begin any number of captures.
-    shelves: Mutex<HashMap<IpAddr, Shelf>>,
+    shelves: Mutex<Shelves>,
     /// Numbers of those that ended of late, and of the packet behind their last: the end may not have been heard.
     ended: Mutex<VecDeque<(u64, u64)>>,
     totals: Mutex<Totals>,
@@ -260,7 +260,7 @@ impl Shared {
         let RecorderSettings { dir, rotation } = &self.settings;
         let ip = plain(peer.ip());
         let shelf = match rotation.files {
-            Some(_) => lock(&self.shelves).entry(ip).or_default().clone(),
+            Some(_) => lock(&self.shelves).of(ip),
             None => Shelf::default(),
         };
         let keeper = Keeper::new(&shelf, dir, ip, capture, header, *rotation, clock::now())?;

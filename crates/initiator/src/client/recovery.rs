@@ -15,6 +15,7 @@ use super::{Client, State};
 use crate::approach::{Approach, Arrived};
 use crate::error::Error;
 use crate::line::Line;
+use crate::watch::{FLUSH_TIMES, is_flushing};
 
 /// How long after a failed attempt the next one is made, at first and at most.
 const WAIT_MIN: Duration = Duration::from_millis(100);
@@ -68,6 +69,8 @@ impl Ending {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trouble {
     after: Duration,
+    /// End of the time in which the target wanted to be left alone.
+    since: Instant,
     until: Instant,
     attempts: u32,
     wait: Duration,
@@ -75,7 +78,15 @@ pub(super) struct Trouble {
 
 impl Trouble {
     pub(super) fn new(now: Instant, time2wait: Duration, timeout: Duration) -> Trouble {
-        Trouble { after: timeout, until: now + time2wait + timeout, attempts: 0, wait: WAIT_MIN }
+        let since = now + time2wait;
+        Trouble { after: timeout, since, until: since + timeout, attempts: 0, wait: WAIT_MIN }
+    }
+
+    /// The session was lost while the target flushed: a login in the place of that session waits for the flush, so it may
+    /// take as long.
+    pub(super) fn wait_for_flush(&mut self, timeout: Duration) {
+        self.after = timeout * FLUSH_TIMES;
+        self.until = self.since + self.after;
     }
 
     pub(super) fn until(&self) -> Instant {
@@ -165,6 +176,9 @@ impl Client {
             return Err(Error::Away { cause: Box::new(error), time2wait, after: timeout });
         }
         let trouble = self.trouble.get_or_insert_with(|| Trouble::new(now, time2wait, timeout));
+        if is_flushing(&self.side.open) {
+            trouble.wait_for_flush(timeout);
+        }
         let mut again = "connecting again".to_owned();
         if let Some(bytes) = error.smaller_segment() {
             self.options.near.max_segment_bytes = Some(bytes);
@@ -234,6 +248,18 @@ mod tests {
     use engine::{Connection, Course};
 
     use super::*;
+
+    #[test]
+    fn a_flush_that_was_under_way_makes_the_time_longer_once() {
+        let [time2wait, timeout] = [1, 4].map(Duration::from_secs);
+        let mut trouble = Trouble::new(Instant::ZERO, time2wait, timeout);
+        assert_eq!(trouble.until(), Instant::ZERO + Duration::from_secs(5));
+        for _ in 0..2 {
+            trouble.wait_for_flush(timeout);
+            assert_eq!(trouble.until(), Instant::ZERO + Duration::from_secs(17));
+            assert_eq!(trouble.after, Duration::from_secs(16), "the message says so");
+        }
+    }
 
     #[test]
     fn old_connections_end_one_after_the_other() {

@@ -9,13 +9,23 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Nexus(pub u64);
 
-/// An initiator port (RFC 7143 section 4.4.1): the initiator's end of an I_T nexus.
+/// An initiator port (RFC 7143 section 4.4.1): the initiator's end of an I_T nexus. Names and ISIDs are no secrets, so the ports
+/// of two CHAP users are two ports, whatever they call themselves.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Port {
     /// Name of the initiator.
     pub name: String,
     /// Its part of the session id.
     pub isid: [u8; 6],
+    /// CHAP user; `None` if no proof was needed, or for a port of a file from before users were kept.
+    pub user: Option<String>,
+}
+
+impl Port {
+    /// Returns true for a port that was kept without a user and is this one's, which has one.
+    pub(super) fn adopts(&self, kept: &Port) -> bool {
+        self.user.is_some() && kept.user.is_none() && (&self.name, self.isid) == (&kept.name, kept.isid)
+    }
 }
 
 /// A unit attention condition, in the order in which they are reported.

@@ -205,7 +205,7 @@ impl Kept {
         let mut text = format!("{HEADER}\n");
         for (port, key) in &self.registrants {
             let isid = port.isid.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-            text += &format!("registration {key:016x} {isid} {}\n", escape(&port.name));
+            text += &format!("registration {key:016x} {isid} {}\n", name_and_user(port));
         }
         if let Some((kind, holder)) = self.held {
             text += &format!("reservation {} {holder}\n", kind as u8);
@@ -240,8 +240,8 @@ impl Kept {
         for (line, number) in body.lines().zip(1..).skip(1) {
             let words: Vec<&str> = line.split(' ').collect();
             let read = match words[..] {
-                ["registration", key, isid, name] if kept.held.is_none() => {
-                    registration(key, isid, name).map(|registrant| kept.registrants.push(registrant))
+                ["registration", key, isid, name, ref user @ ..] if kept.held.is_none() => {
+                    registration(key, isid, name, user).map(|registrant| kept.registrants.push(registrant))
                 }
                 ["reservation", kind, holder] if kept.held.is_none() => {
                     let kind = kind.parse().ok().and_then(ReservationType::from_code);
@@ -251,21 +251,42 @@ impl Kept {
                 _ => None,
             };
             if read.is_none() {
-                return damaged(number, line, "'registration KEY ISID NAME' or 'reservation TYPE HOLDER'");
+                return damaged(
+                    number,
+                    line,
+                    "'registration KEY ISID NAME [USER]' or 'reservation TYPE HOLDER'",
+                );
             }
         }
         Ok(kept)
     }
 }
 
-fn registration(key: &str, isid: &str, name: &str) -> Option<(Port, u64)> {
+fn registration(key: &str, isid: &str, name: &str, user: &[&str]) -> Option<(Port, u64)> {
     if key.len() != 16 || isid.len() != 12 || !isid.is_ascii() {
         return None;
     }
     let key = u64::from_str_radix(key, 16).ok()?;
     let isid = u64::from_str_radix(isid, 16).ok()?.to_be_bytes();
     let isid = [isid[2], isid[3], isid[4], isid[5], isid[6], isid[7]];
-    Some((Port { name: name::folded(&unescape(name)?), isid }, key))
+    Some((Port { name: name::folded(&unescape(name)?), isid, user: parse_user(user)? }, key))
+}
+
+/// Name of a port, and its user if it has one.
+pub(super) fn name_and_user(port: &Port) -> String {
+    match &port.user {
+        None => escape(&port.name),
+        Some(user) => format!("{} {}", escape(&port.name), escape(user)),
+    }
+}
+
+/// The user of a port, of the words behind its name.
+pub(super) fn parse_user(words: &[&str]) -> Option<Option<String>> {
+    match words {
+        [] => Some(None),
+        [user] => unescape(user).map(Some),
+        _ => None,
+    }
 }
 
 /// Names are one word in the file, whatever an initiator has put into them.
@@ -297,9 +318,16 @@ mod tests {
     use super::*;
 
     fn kept() -> Kept {
-        let port = |name: &str, last| Port { name: name.to_owned(), isid: [0x80, 0, 0, 1, 2, last] };
+        let port = |name: &str, last, user: Option<&str>| Port {
+            name: name.to_owned(),
+            isid: [0x80, 0, 0, 1, 2, last],
+            user: user.map(str::to_owned),
+        };
         Kept {
-            registrants: vec![(port("iqn.2026-11.io.farlun:a", 1), 7), (port("odd \n%ä", 2), u64::MAX)],
+            registrants: vec![
+                (port("iqn.2026-11.io.farlun:a", 1, None), 7),
+                (port("odd \n%ä", 2, Some("a user")), u64::MAX),
+            ],
             held: Some((ReservationType::WriteExclusiveRegistrants, 1)),
         }
     }

@@ -81,6 +81,7 @@ impl Nexuses {
     /// version from which on lists say so: an earlier one where the nexus is known, so that most logins change nothing.
     pub(super) fn begin(&mut self, port: &Arc<Port>, current: &Arc<KnownStores>) -> u64 {
         let next = self.version + 1;
+        self.adopt(port, next);
         let fresh = || Entry { stores: Arc::clone(current), ended: None, version: next };
         let entry = self.entries.entry(Arc::clone(port)).or_insert_with(fresh);
         entry.learn(with_new(&entry.stores, current), next);
@@ -92,6 +93,20 @@ impl Nexuses {
             self.ended.remove(&end);
         }
         entry.version
+    }
+
+    /// A nexus that was kept without a user becomes that of the first user with its name and ISID.
+    fn adopt(&mut self, port: &Arc<Port>, version: u64) {
+        let kept = Port { user: None, ..Port::clone(port) };
+        if port.user.is_none() || self.entries.contains_key(port) {
+            return;
+        }
+        let Some(mut entry) = self.entries.remove(&kept) else { return };
+        if let Some(end) = entry.ended {
+            self.ended.insert(end, Arc::clone(port));
+        }
+        entry.version = version;
+        self.entries.insert(Arc::clone(port), entry);
     }
 
     /// A session ends. With a logout of the initiator's own accord nothing is known of it any more.
@@ -225,7 +240,7 @@ mod tests {
 
     fn port(n: u32) -> Arc<Port> {
         let [a, b, c, d] = n.to_be_bytes();
-        Arc::new(Port { name: "iqn.a".to_owned(), isid: [0x80, 0, a, b, c, d] })
+        Arc::new(Port { name: "iqn.a".to_owned(), isid: [0x80, 0, a, b, c, d], user: None })
     }
 
     fn store(key: u64, blocks: u64) -> KnownStore {
@@ -271,6 +286,24 @@ mod tests {
         assert!(!restored.has_news());
         assert_eq!(restored.begin(&one, &first), 0);
         assert_eq!(restored.begin(&port(3), &first), 2);
+    }
+
+    #[test]
+    fn a_user_knows_nothing_of_another() {
+        let mut nexuses = Nexuses::default();
+        let of = |user: &str| Arc::new(Port { user: Some(user.to_owned()), ..Port::clone(&port(1)) });
+        let (first, other) = (stores(&[(0, store(7, 100))]), store(8, 100));
+        // Of a register without users.
+        nexuses.begin(&port(1), &first);
+        let mut nexuses = Nexuses::restore(nexuses.take().1);
+        nexuses.begin(&of("alice"), &stores(&[]));
+        assert!(nexuses.knows_another(&of("alice"), 0, &other));
+        assert_eq!((nexuses.entries.len(), nexuses.ended.len()), (1, 0));
+        nexuses.end(&of("alice"), false);
+        nexuses.begin(&of("bob"), &stores(&[]));
+        assert!(!nexuses.knows_another(&of("bob"), 0, &other));
+        nexuses.end(&of("bob"), true);
+        assert!(nexuses.knows_another(&of("alice"), 0, &other), "the logout was another's");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::attention::Port;
-use super::kept::{escape, unescape};
+use super::kept::{escape, name_and_user, parse_user, unescape};
 use super::nexuses::{KnownStore, KnownStores, NexusList, hash};
 use super::safe_file;
 use super::state::with_suffix;
@@ -127,7 +127,7 @@ fn to_text(list: &NexusList) -> String {
             last = Some(stores);
         }
         let isid = port.isid.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        text += &format!("session {isid} {}\n", escape(&port.name));
+        text += &format!("session {isid} {}\n", name_and_user(port));
     }
     let sum = hash(&[text.as_bytes()]);
     text + &format!("sum {sum:016x}\n")
@@ -154,7 +154,7 @@ fn parse(text: &str) -> Result<NexusList, (&str, &'static str)> {
             ("session", rest) => session(rest).map(|port| list.0.push((Arc::new(port), Arc::clone(&known)))),
             _ => None,
         };
-        read.ok_or((line, "'stores NUMBER:KEY:BLOCK:BLOCKS…' or 'session ISID NAME'"))?;
+        read.ok_or((line, "'stores NUMBER:KEY:BLOCK:BLOCKS…' or 'session ISID NAME [USER]'"))?;
     }
     Ok(list)
 }
@@ -171,9 +171,11 @@ fn stores(text: &str) -> Option<KnownStores> {
 }
 
 fn session(text: &str) -> Option<Port> {
-    let (isid, name) = text.split_once(' ')?;
+    let words: Vec<&str> = text.split(' ').collect();
+    let [isid, name, user @ ..] = &words[..] else { return None };
     let isid = u64::from_str_radix(isid, 16).ok().filter(|_| isid.len() == 12)?.to_be_bytes();
-    Some(Port { name: unescape(name)?, isid: [isid[2], isid[3], isid[4], isid[5], isid[6], isid[7]] })
+    let isid = [isid[2], isid[3], isid[4], isid[5], isid[6], isid[7]];
+    Some(Port { name: unescape(name)?, isid, user: parse_user(user)? })
 }
 
 #[cfg(test)]
@@ -183,15 +185,22 @@ mod tests {
     const IQN: &str = "iqn.2026-11.io.farlun:test";
 
     fn list() -> NexusList {
-        let port =
-            |name: &str, last| Arc::new(Port { name: name.to_owned(), isid: [0x80, 0, 0, 1, 2, last] });
+        let port = |name: &str, last| {
+            Arc::new(Port { name: name.to_owned(), isid: [0x80, 0, 0, 1, 2, last], user: None })
+        };
         let store = |key, blocks| KnownStore { key, block_len_bytes: 4096, blocks };
         let one = Arc::new(KnownStores([(0, store(7, 100)), (255, store(u64::MAX, u64::MAX))].into()));
         let other = Arc::new(KnownStores::default());
         NexusList(vec![
             (port("iqn.2026-11.io.farlun:a", 1), Arc::clone(&one)),
             (port("odd \n%ä", 2), one),
-            (port("iqn.2026-11.io.farlun:b", 3), other),
+            (
+                Arc::new(Port {
+                    user: Some("a user".to_owned()),
+                    ..Port::clone(&port("iqn.2026-11.io.farlun:b", 3))
+                }),
+                other,
+            ),
         ])
     }
 

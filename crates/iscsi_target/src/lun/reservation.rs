@@ -135,6 +135,8 @@ impl Reservations {
     }
 
     pub(super) fn begin(&mut self, nexus: Nexus, port: &Arc<Port>) {
+        let pending = self.pending.iter_mut().map(|pending| &mut pending.state);
+        [&mut self.state].into_iter().chain(pending).for_each(|state| state.adopt(port));
         self.ports.insert(nexus, Arc::clone(port));
     }
 
@@ -421,6 +423,13 @@ impl Reservations {
 }
 
 impl PersistentState {
+    /// A registration that was kept without a user becomes that of the first user with its name and ISID.
+    fn adopt(&mut self, port: &Arc<Port>) {
+        let registrants = self.registrants.iter_mut().map(|(kept, _)| kept);
+        let holder = self.held.as_mut().map(|held| &mut held.holder);
+        registrants.chain(holder).filter(|kept| port.adopts(kept)).for_each(|kept| *kept = Arc::clone(port));
+    }
+
     /// State to keep.
     fn kept(&self) -> Kept {
         if !self.persist {

@@ -237,7 +237,7 @@ impl Client {
             }
         };
         if unread != self.unread {
-            shared.unread.change(self.unread, unread);
+            shared.unread.change(self.link.peer.ip().into(), self.unread, unread);
             self.unread = unread;
         }
     }
@@ -403,8 +403,9 @@ impl Client {
         let side = &mut sides[side];
         let moved = self.connection.received_payload_bytes() + self.connection.sent_payload_bytes();
         // What is under way tells of the path until it has arrived, and what is sent counts as moved when a PDU is out, which
-        // takes a new window some round trips. Who sends to us claims its part for a while, although nothing comes.
-        let is_sending = self.is_under_way || self.beginning.is_some();
+        // takes a new window some round trips, and for ever where large packets do not get through. Who sends to us claims its
+        // part for a while, although nothing comes.
+        let is_sending = self.is_under_way || self.beginning.is_some() || self.connection.is_sending();
         let is_at_rest = !is_sending && self.connection.claim_of_peer().is_none();
         if moved == self.seen_bytes && is_at_rest {
             if side.transfers.is_empty() {

@@ -171,10 +171,7 @@ impl Directory for Door<'_> {
 
 impl Owner {
     fn of(candidate: &Candidate) -> Owner {
-        let user = match &candidate.proof {
-            Proof::User(user) => Some(user.clone()),
-            Proof::Pending | Proof::NotNeeded => None,
-        };
+        let user = candidate.proof.user().map(str::to_owned);
         Owner { end: InitiatorEnd::of(candidate), user }
     }
 

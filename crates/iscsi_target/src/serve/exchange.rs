@@ -242,7 +242,11 @@ impl Active<'_> {
         let side = entry.insert(Side::new(index, nexus, admitted, client, local, self.shared));
         side.session.set_separate_status(self.shared.compat.separate_status);
         if side.iqn.is_some() {
-            let port = Port { name: name::folded(&candidate.initiator_name), isid: candidate.isid };
+            let port = Port {
+                name: name::folded(&candidate.initiator_name),
+                isid: candidate.isid,
+                user: candidate.proof.user().map(str::to_owned),
+            };
             side.register_version = self.shared.luns.begin(nexus, port);
         }
         self.shared.stats.sessions += 1;

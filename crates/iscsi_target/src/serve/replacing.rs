@@ -179,7 +179,7 @@ mod tests {
         let names = |n: usize| (0..n).map(|n| n.to_string()).collect::<Vec<_>>();
         assert_eq!(list(&names(2)), "0, 1");
         assert_eq!(list(&names(10)), "0, 1, 2, 3, 4, 5, 6, 7, and 2 more");
-        let port = Port { name: "iqn.a".to_owned(), isid: [0x80, 0, 0, 0, 1, 2] };
+        let port = Port { name: "iqn.a".to_owned(), isid: [0x80, 0, 0, 0, 1, 2], user: None };
         assert_eq!(name(&port, NOT_CONNECTED), "iqn.a (ISID 800000000102, not connected)");
     }
 }

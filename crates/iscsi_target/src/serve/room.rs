@@ -9,6 +9,7 @@ use proto::target::ConnectionId;
 use wire::iscsi::Lun as Address;
 
 use super::budget::{BUDGET_BYTES, DATA_PATIENCE, DATA_ROUND_TRIPS, Wish, share_bytes};
+use super::client::Client;
 use super::end::End;
 use super::side::Side;
 use super::transfer::Body;
@@ -105,11 +106,13 @@ impl Target {
     /// and a few more, so that this does not come again at once.
     pub(super) fn bound_unread(&mut self, now: Instant) {
         let Some(excess) = self.shared.unread.excess() else { return };
-        let clients = self.clients.iter();
+        let is_concerned =
+            |client: &Client| excess.peer.is_none_or(|peer| peer == client.link.peer.ip().into());
+        let clients = self.clients.iter().filter(|(_, client)| is_concerned(client));
         let mut holders: Vec<(usize, usize)> =
-            clients.map(|(index, client)| (client.unread().bytes_like(excess), index)).collect();
+            clients.map(|(index, client)| (client.unread().bytes_like(excess.bytes), index)).collect();
         holders.sort_unstable_by(|one, other| other.cmp(one));
-        let (mut left_bytes, end) = match excess {
+        let (mut left_bytes, end) = match excess.bytes {
             Unread::Login(bytes) => (bytes + FEW_BYTES, End::LongLogin),
             Unread::Answers(bytes) => (bytes + FEW_BYTES, End::Deaf),
         };

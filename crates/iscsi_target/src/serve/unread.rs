@@ -1,12 +1,18 @@
 //! Memory of connections for what their peers have not finished or not read: requests in part, logins, and answers that
-//! wait to be sent. Each connection has a bound of its own; this is the one of all together. Beyond it the connection that
-//! holds most is closed, so that a crowd costs sessions of its own and never the target. Data of commands that came ahead
-//! of their turn has a bound of the same kind.
+//! wait to be sent. Each connection has a bound of its own; these are the ones of all together and, before the login, of one
+//! address. Beyond them the connections that hold most are closed, so that a crowd costs sessions of its own and never the
+//! target. Data of commands that came ahead of their turn has a bound of the same kind.
+
+use std::collections::HashMap;
+
+use event::PeerAddress;
 
 use super::end::End;
 
 /// Memory of connections that have not logged in.
 const LOGIN_MAX_BYTES: usize = 64 << 20;
+/// Of those the memory of one address, so that it never costs others their login.
+const LOGIN_OF_ONE_MAX_BYTES: usize = LOGIN_MAX_BYTES / 4;
 /// Memory of sessions' connections. Payload is bounded by the budget of buffers.
 const ANSWERS_MAX_BYTES: usize = 128 << 20;
 /// Data of commands that came ahead of their turn, of all sessions.
@@ -24,6 +30,18 @@ pub(super) enum Unread {
 pub(super) struct AllUnread {
     login_bytes: usize,
     answers_bytes: usize,
+    /// Memory of logins by address, where there is any.
+    logins: HashMap<PeerAddress, usize>,
+    /// The address that was the last to exceed its bound.
+    beyond: Option<PeerAddress>,
+}
+
+/// A bound that is exceeded, and by how much.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Excess {
+    pub(super) bytes: Unread,
+    /// Connections that it is about; those of all addresses if `None`.
+    pub(super) peer: Option<PeerAddress>,
 }
 
 impl Unread {
@@ -38,29 +56,53 @@ impl Unread {
 
 impl AllUnread {
     /// A connection holds `new` in place of `old`.
-    pub(super) fn change(&mut self, old: Unread, new: Unread) {
-        self.leave(old);
+    pub(super) fn change(&mut self, peer: PeerAddress, old: Unread, new: Unread) {
+        self.leave(peer, old);
         match new {
-            Unread::Login(bytes) => self.login_bytes += bytes,
+            Unread::Login(0) => {}
+            Unread::Login(bytes) => {
+                self.login_bytes += bytes;
+                let of_one = self.logins.entry(peer).or_default();
+                *of_one += bytes;
+                if *of_one > LOGIN_OF_ONE_MAX_BYTES {
+                    self.beyond = Some(peer);
+                }
+            }
             Unread::Answers(bytes) => self.answers_bytes += bytes,
         }
     }
 
     /// A connection is gone.
-    pub(super) fn leave(&mut self, old: Unread) {
+    pub(super) fn leave(&mut self, peer: PeerAddress, old: Unread) {
         match old {
-            Unread::Login(bytes) => self.login_bytes -= bytes,
+            Unread::Login(0) => {}
+            Unread::Login(bytes) => {
+                self.login_bytes -= bytes;
+                if let Some(of_one) = self.logins.get_mut(&peer) {
+                    *of_one -= bytes;
+                    if *of_one == 0 {
+                        self.logins.remove(&peer);
+                    }
+                }
+            }
             Unread::Answers(bytes) => self.answers_bytes -= bytes,
         }
     }
 
-    /// The bound that is exceeded, and by how much.
-    pub(super) fn excess(&self) -> Option<Unread> {
-        if self.login_bytes > LOGIN_MAX_BYTES {
-            return Some(Unread::Login(self.login_bytes - LOGIN_MAX_BYTES));
+    /// A bound that is exceeded.
+    pub(super) fn excess(&self) -> Option<Excess> {
+        if let Some(peer) = self.beyond
+            && let Some(bytes) =
+                self.logins.get(&peer).and_then(|of_one| of_one.checked_sub(LOGIN_OF_ONE_MAX_BYTES + 1))
+        {
+            return Some(Excess { bytes: Unread::Login(bytes + 1), peer: Some(peer) });
         }
-        let excess_bytes = self.answers_bytes.saturating_sub(ANSWERS_MAX_BYTES);
-        (excess_bytes > 0).then_some(Unread::Answers(excess_bytes))
+        let bytes = match self.answers_bytes.saturating_sub(ANSWERS_MAX_BYTES) {
+            _ if self.login_bytes > LOGIN_MAX_BYTES => Unread::Login(self.login_bytes - LOGIN_MAX_BYTES),
+            0 => return None,
+            excess_bytes => Unread::Answers(excess_bytes),
+        };
+        Some(Excess { bytes, peer: None })
     }
 }
 
@@ -88,25 +130,51 @@ impl AllEarly {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
+
+    fn peer(n: u32) -> PeerAddress {
+        IpAddr::V4(n.into()).into()
+    }
+
+    #[test]
+    fn logins_of_one_address_leave_room_for_those_of_others() {
+        let mut all = AllUnread::default();
+        for _ in 0..256 {
+            all.change(peer(1), Unread::Login(0), Unread::Login(64 << 10));
+            all.change(peer(2), Unread::Login(0), Unread::Login(8 << 10));
+        }
+        assert_eq!(all.excess(), None);
+        all.change(peer(1), Unread::Login(0), Unread::Login(5));
+        all.change(peer(2), Unread::Login(0), Unread::Login(5));
+        assert_eq!(all.excess(), Some(Excess { bytes: Unread::Login(5), peer: Some(peer(1)) }));
+        all.leave(peer(1), Unread::Login(5));
+        assert_eq!(all.excess(), None);
+        for _ in 0..256 {
+            all.leave(peer(1), Unread::Login(64 << 10));
+        }
+        assert_eq!(all.logins.len(), 1);
+    }
 
     #[test]
     fn logins_and_sessions_have_a_bound_each() {
         let mut all = AllUnread::default();
         let nothing = Unread::Login(0);
+        let of_all = |bytes| Some(Excess { bytes, peer: None });
         for _ in 0..128 {
-            all.change(nothing, Unread::Answers(1 << 20));
+            all.change(peer(1), nothing, Unread::Answers(1 << 20));
         }
-        for _ in 0..1024 {
-            all.change(nothing, Unread::Login(64 << 10));
+        for n in 0..1024 {
+            all.change(peer(n / 200), nothing, Unread::Login(64 << 10));
         }
         assert_eq!(all.excess(), None);
-        all.change(nothing, Unread::Login(3));
-        assert_eq!(all.excess(), Some(Unread::Login(3)));
+        all.change(peer(7), nothing, Unread::Login(3));
+        assert_eq!(all.excess(), of_all(Unread::Login(3)));
         // It has logged in.
-        all.change(Unread::Login(3), Unread::Answers(5));
-        assert_eq!(all.excess(), Some(Unread::Answers(5)));
-        all.leave(Unread::Answers(5));
+        all.change(peer(7), Unread::Login(3), Unread::Answers(5));
+        assert_eq!(all.excess(), of_all(Unread::Answers(5)));
+        all.leave(peer(7), Unread::Answers(5));
         assert_eq!(all.excess(), None);
         assert_eq!(Unread::Login(7).bytes_like(Unread::Login(1)), 7);
         assert_eq!(Unread::Login(7).bytes_like(Unread::Answers(1)), 0);

@@ -65,6 +65,16 @@ pub enum Proof {
     User(String),
 }
 
+impl Proof {
+    /// The CHAP user, if there is one.
+    pub fn user(&self) -> Option<&str> {
+        match self {
+            Proof::User(user) => Some(user),
+            Proof::Pending | Proof::NotNeeded => None,
+        }
+    }
+}
+
 /// What a target knows beyond one connection; asked while a login goes on.
 pub trait Directory {
     /// May this candidate log in? Asked once, before anything is negotiated.

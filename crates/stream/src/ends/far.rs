@@ -123,6 +123,10 @@ impl<'a> Gathering<'a> {
         let mut events = Events::new();
         // The stream that has waited longest decides which run is next, and its deadline.
         let mut deadline: Option<Instant> = None;
+        // A hello that arrived while another run was served is not late.
+        for token in self.unread.keys().copied().collect::<Vec<u64>>() {
+            self.read(token)?;
+        }
         loop {
             if let Some(run) = self.take_complete() {
                 return Ok(Some(run));
@@ -356,6 +360,33 @@ mod tests {
         slow.write_all(&hello.emit()[1..]).unwrap();
         assert_eq!(gathering.next_run().unwrap().expect("no signal has come").len(), 1);
         assert_eq!(gathering.unread.len(), 1);
+    }
+
+    #[test]
+    fn a_hello_that_arrives_while_another_run_is_served_is_not_late() {
+        let signals = EndSignals::take_over().unwrap();
+        let listener = tcp::listen("127.0.0.1:0".parse().unwrap(), None).unwrap();
+        let address = listener.local_addr().unwrap();
+        let hello = |run| Hello {
+            reverse: false,
+            zero_copy: false,
+            time: Duration::from_secs(1),
+            run,
+            block_bytes: 1 << 20,
+            number: 0,
+            streams: 1,
+        };
+        let mut gathering = Gathering::new(&listener, &signals, |_| {}).unwrap();
+        let mut late = TcpStream::connect(address).unwrap();
+        gathering.accept().unwrap();
+        late.write_all(&hello(1).emit()).unwrap();
+        // The time of another run, at whose end its deadline has passed.
+        gathering.unread.values_mut().for_each(|unread| unread.deadline = Instant::ZERO);
+        // Without it nothing would be waited for.
+        let mut other = TcpStream::connect(address).unwrap();
+        other.write_all(&hello(2).emit()).unwrap();
+        let run = gathering.next_run().unwrap().expect("no signal has come");
+        assert_eq!(run.iter().map(|arrival| arrival.hello.run).collect::<Vec<_>>(), [1]);
     }
 
     #[test]

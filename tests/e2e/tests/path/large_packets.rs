@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use e2e::process::output;
-use e2e::{Finished, Service, farlun_path, need, path, run, skip};
+use e2e::{Finished, Service, farlun_path, need, path, run, skip, until};
 
 const LIMIT: Duration = Duration::from_secs(120);
 const IQN: &str = "iqn.2026-11.io.farlun:large";
@@ -118,6 +118,31 @@ fn they_are_named_and_smaller_ones_carry_the_data() {
         assert!(read.stderr.contains(words), "{words}: {read:#?}");
     }
     assert!(fs::read(&copy).expect("a copy") == bytes, "the copy differs");
+}
+
+/// An initiator that waits for ever (`--timeout`): the target says what is wrong, and `top` beside it.
+#[test]
+fn the_target_and_top_name_them_as_well() {
+    need!(available());
+    let hole = Hole::new();
+    let target = hole.serve();
+    let folder = tempfile::tempdir().expect("a folder");
+    let copy = folder.path().join("copy");
+    let line = format!("read -o {} --timeout 600s iscsi://{FAR}/{IQN}/0", copy.display());
+    let mut initiator = Service::start(&mut farlun(&hole.near, &line));
+    until("the target names them", LIMIT, || {
+        let said = target.stderr();
+        said.contains("iqn.")
+            && said.contains("large packets do not get through")
+            && said.contains("tcp_mtu_probing=1")
+    });
+    assert!(initiator.alive(), "the initiator still waits: {}", initiator.stderr());
+    // Root sees every namespace otherwise, and other tests have the same addresses.
+    let line = format!("top --once --json --interval 200ms --netns {}", hole.far.id());
+    let top = run(&mut farlun(&hole.far, &line), LIMIT).expect_code(0).json();
+    let rows = top["connections"].as_array().expect("connections");
+    let limiters: Vec<_> = rows.iter().map(|row| (&row["role"], &row["limiter"])).collect();
+    assert_eq!(limiters, [(&"target".into(), &"path-mtu".into())], "{top:#}");
 }
 
 #[test]

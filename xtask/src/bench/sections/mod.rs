@@ -22,6 +22,7 @@ pub(super) const SECTIONS: &[Section] = &[
     Section::new("analysis", &[], analysis::run),
     Section::new("analyze", &[], analyze::run).against(&[], analyze::against),
     Section::new("flood", &[], flood::run).against(&[], flood::against),
+    Section::new("requests", &[], flood::run_requests).against(&[], flood::against_requests),
     Section::new("trace", &[], trace::run).against(&[], trace::against),
     Section::new("untraced", &[], untraced::run),
     Section::new("capture", &["iperf3", "tcpdump"], capture::run),

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use analysis::live::{Live, Row};
 use anyhow::Context;
-use engine::{Moved, tcp_sample};
+use diagnosis::Limiter;
+use engine::{BlackHole, Moved, tcp_sample};
 use event::{Host, Instant, SocketSample};
 use net::diag::{Diag, Found, SocketId};
 use net::owner::{self, Process};
@@ -59,6 +60,8 @@ struct Watched {
     /// Its process has not been looked for.
     is_new: bool,
     live: Live,
+    /// Its last look shows that large packets of this end do not get through.
+    has_black_hole: bool,
     next_look: Instant,
     is_gone: bool,
 }
@@ -299,17 +302,24 @@ impl Place {
 impl Watched {
     fn new(found: Found, now: Instant, ports: &[u16]) -> Watched {
         let live = Live::new(sample(now, &found, &found.info, ports));
-        Watched { id: found.id, found, owner: None, is_new: true, live, next_look: now, is_gone: false }
+        let has_black_hole = BlackHole::of_sent(&found.info).is_some();
+        let (owner, is_new, next_look, is_gone) = (None, true, now, false);
+        Watched { id: found.id, found, owner, is_new, live, has_black_hole, next_look, is_gone }
     }
 
     fn add(&mut self, now: Instant, info: &TcpInfo, ports: &[u16]) {
         let paces_itself = tcp::is_paced_by_itself(&self.found.congestion);
         self.live.add(sample(now, &self.found, info, ports), paces_itself);
+        self.has_black_hole = BlackHole::of_sent(info).is_some();
         self.next_look = if self.live.is_at_ease() { now + EASE_EVERY } else { now };
     }
 
     fn row(&mut self, netns: u64, ports: &[u16]) -> Row {
         let found = &self.found;
+        let mut doing = self.live.take();
+        if self.has_black_hole {
+            doing.limiter = Limiter::PathMtu;
+        }
         Row {
             netns,
             role: if is_target(found, ports) { "target" } else { "initiator" },
@@ -322,7 +332,7 @@ impl Watched {
             bbr_bits_per_s: found.bbr.map(|bbr| bbr.bytes_per_s as f64 * 8.0),
             sndbuf_bytes: found.memory.map(|memory| memory.sndbuf_bytes),
             rcvbuf_bytes: found.memory.map(|memory| memory.rcvbuf_bytes),
-            doing: self.live.take(),
+            doing,
         }
     }
 }

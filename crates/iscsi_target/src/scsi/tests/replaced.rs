@@ -14,7 +14,7 @@ struct Swap {
 }
 
 fn port(last: u8) -> Port {
-    Port { name: "iqn.2026-11.io.farlun:a".to_owned(), isid: [0x80, 0, 0, 0, 0, last] }
+    Port { name: "iqn.2026-11.io.farlun:a".to_owned(), isid: [0x80, 0, 0, 0, 0, last], user: None }
 }
 
 fn lun(spec: &str) -> Lun {

@@ -40,7 +40,13 @@ impl Room {
     }
 
     fn begin(&mut self, nexus: Nexus) {
-        self.luns.begin(nexus, Port { name: format!("iqn.2026-11.io.farlun:{}", nexus.0), isid: [0x80; 6] });
+        self.begin_as(nexus, nexus, None);
+    }
+
+    /// A session with the name and ISID of that of `like`, by a CHAP user.
+    fn begin_as(&mut self, nexus: Nexus, like: Nexus, user: Option<&str>) {
+        let name = format!("iqn.2026-11.io.farlun:{}", like.0);
+        self.luns.begin(nexus, Port { name, isid: [0x80; 6], user: user.map(str::to_owned) });
         self.run(nexus, &[0; 6]);
     }
 
@@ -98,6 +104,41 @@ impl Room {
         assert_eq!(self.run(nexus, &[0; 6]), Outcome::Check(attention));
         assert_eq!(self.run(nexus, &[0; 6]), Outcome::Good);
     }
+}
+
+/// Name and ISID of an initiator whose session has ended give another user none of its registration.
+#[test]
+fn a_registration_belongs_to_the_user_that_made_it() {
+    let room = &mut Room::new();
+    let [alices, bobs, again] = [Nexus(10), Nexus(11), Nexus(12)];
+    room.begin_as(alices, alices, Some("alice"));
+    room.done(alices, ReserveOut::Register, 0, (0, 7));
+    room.done(alices, ReserveOut::Reserve, 1, (7, 0));
+    room.luns.end(alices, false);
+    room.begin_as(bobs, alices, Some("bob"));
+    assert!(!room.may(bobs, &WRITE));
+    room.out(bobs, ReserveOut::Release, 1, (7, 0), &Outcome::Conflict);
+    room.luns.end(bobs, true);
+    room.begin_as(again, alices, Some("alice"));
+    assert!(room.may(again, &WRITE));
+    room.done(again, ReserveOut::Release, 1, (7, 0));
+}
+
+/// Files of before users were kept have none.
+#[test]
+fn a_registration_without_a_user_goes_to_the_first_one() {
+    let room = &mut Room::new();
+    let [before, alices, bobs] = [Nexus(10), Nexus(11), Nexus(12)];
+    room.begin(before);
+    room.done(before, ReserveOut::Register, 0, (0, 7));
+    room.done(before, ReserveOut::Reserve, 1, (7, 0));
+    room.luns.end(before, false);
+    room.begin_as(alices, before, Some("alice"));
+    assert!(room.may(alices, &WRITE) && !room.may(A, &WRITE));
+    room.luns.end(alices, false);
+    room.begin_as(bobs, before, Some("bob"));
+    assert!(!room.may(bobs, &WRITE));
+    assert_eq!(room.held(), Some((7, 1)));
 }
 
 #[test]

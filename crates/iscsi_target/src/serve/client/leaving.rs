@@ -23,7 +23,7 @@ impl Client {
             log(format_args!("{}: {advice}", self.link.name));
         }
         shared.crowd.leave(self.link.index);
-        shared.unread.leave(self.unread);
+        shared.unread.leave(self.link.peer.ip().into(), self.unread);
         if let Some(ticket) = self.ticket {
             shared.slots.leave(self.link.peer.ip(), ticket);
         }

@@ -4,9 +4,11 @@
 use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
+use std::process::Command;
 use std::time::Duration;
 
-use e2e::{farlun, run, until};
+use e2e::ours::Target;
+use e2e::{farlun, farlun_path, run, until};
 use wire::iscsi::{DataOut, Lun, Pdu, ScsiCommand};
 use wire::scsi::{BlockForm, Cdb};
 
@@ -210,5 +212,32 @@ fn answers_that_nobody_reads() {
         target.service.stderr().contains("answers that initiators do not take")
     });
     drop(deaf);
+    expect_unharmed(&mut target, &mut bystander);
+}
+
+/// The same with less memory than all of them ask for: sessions end for want of it, the target does not.
+#[test]
+fn answers_that_nobody_reads_under_a_limit_of_memory() {
+    const SESSIONS: usize = 400;
+    /// Anonymous memory of the process (RLIMIT_DATA).
+    const LIMIT_KIB: u32 = 384 << 10;
+    const ECHO_BYTES: usize = 8 << 10;
+    let mut command = Command::new("sh");
+    let line =
+        format!("ulimit -d {LIMIT_KIB}; exec \"$0\" target --json --listen 127.0.0.1:0 --lun memory:1MiB");
+    let mut target = Target::start(command.args(["-c", &line]).arg(farlun_path()));
+    let mut bystander = Session::open(&target);
+    let asks = ping(7, &[0; ECHO_BYTES]).repeat(16);
+    let mut deaf = Vec::new();
+    for _ in 0..SESSIONS {
+        let mut stream = Session::open(&target).into_stream();
+        stream.set_write_timeout(Some(Duration::from_millis(25))).expect("a timeout can be set");
+        while stream.write_all(&asks).is_ok() {}
+        deaf.push(stream);
+        bystander.read(0, 0, 4096);
+    }
+    until("some are closed", MINUTE, || {
+        target.service.stderr().contains("answers that initiators do not take")
+    });
     expect_unharmed(&mut target, &mut bystander);
 }

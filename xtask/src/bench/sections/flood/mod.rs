@@ -6,6 +6,10 @@
 //! the scheduler's time slices. The threads that call stores stay ordinary ones: busy all the time and with a real-time
 //! priority they would keep the kernel's own network thread from the processor, by up to 50 ms at a time.
 
+mod priority;
+mod raw;
+mod requests;
+
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -19,6 +23,8 @@ use crate::bench::length::Length;
 use crate::bench::program::{Build, Document, GRACE, start_target};
 use crate::bench::rounds::{Figure, Load, Plan, Series, Side, alternate, head, interleave, row};
 use crate::workspace;
+use priority::{Priority, WARMUP_SECONDS, has_priorities, prioritised};
+use requests::{REQUESTS, Request, RequestBench};
 
 /// Most of the victim's 99th percentile beside a flood of the same target to that alone.
 const SAME_MAX: f64 = 3.0;
@@ -34,16 +40,6 @@ const FLOODS: [Flood; 4] = [
     Flood { name: "1 MiB writes, depth 64", op: "write", block: "1MiB", depth: "64" },
     Flood { name: "4 MiB writes, depth 64", op: "write", block: "4MiB", depth: "64" },
 ];
-
-/// Start of the victim's load that is not counted.
-const WARMUP_SECONDS: u32 = 1;
-
-/// Real-time priorities.
-#[derive(Clone, Copy)]
-enum Priority {
-    LoopOrVictim = 20,
-    Flood = 5,
-}
 
 struct Store {
     name: &'static str,
@@ -86,6 +82,29 @@ pub(super) fn run(length: Length) -> Result<bool> {
     Ok(good)
 }
 
+/// Beside floods of requests that cost time.
+pub(super) fn run_requests(length: Length) -> Result<bool> {
+    let Plan { rounds, seconds } = length.plan(15, 2);
+    let bench = RequestBench::start(&Build::current(), 2, has_priorities())?;
+    head(
+        &format!(
+            "p99 in µs of answers to 4 KiB reads at depth 1 beside a flood of requests, memory LUNs, {rounds} rounds of {seconds} s"
+        ),
+        ["first", "second"],
+    );
+    let mut good = true;
+    for (request, name) in REQUESTS {
+        let measured: Vec<[f64; 3]> = interleave(rounds, |place| {
+            bench.p99_us(place.checked_sub(1).map(|target| (request, target)), seconds)
+        })?;
+        let pair = |[a, b]: [usize; 2]| measured.iter().map(|p99_us| [p99_us[a], p99_us[b]]).collect();
+        let figure = |places: &str| Figure::cost(format!("{name}: {places}"), 0);
+        good &= row(&Series { figure: figure("same target, alone").bound(SAME_MAX), rounds: pair([1, 0]) });
+        row(&Series { figure: figure("another target, alone"), rounds: pair([2, 0]) });
+    }
+    Ok(good)
+}
+
 pub(super) fn against(builds: &[Build; 2], plan: Plan) -> Result<Vec<Series>> {
     let has_priorities = has_priorities();
     let start = |build| Bench::start(build, 1, has_priorities);
@@ -104,6 +123,21 @@ pub(super) fn against(builds: &[Build; 2], plan: Plan) -> Result<Vec<Series>> {
             ));
         }
     }
+    alternate(plan.rounds, &sides, &loads)
+}
+
+pub(super) fn against_requests(builds: &[Build; 2], plan: Plan) -> Result<Vec<Series>> {
+    let has_priorities = has_priorities();
+    let start = |build| RequestBench::start(build, 1, has_priorities);
+    let sides = builds.each_ref().map(|build| Side::new(build.name(), move || start(build)));
+    let name = |beside: &str| format!("p99 in µs of answers to 4 KiB reads at depth 1, {beside}");
+    let load = |request: Option<Request>, name: String| {
+        Load::new(vec![Figure::cost(name, 0)], move |bench: &RequestBench| {
+            Ok(vec![bench.p99_us(request.map(|request| (request, 0)), plan.seconds)?])
+        })
+    };
+    let mut loads = vec![load(None, name("alone"))];
+    loads.extend(REQUESTS.map(|(request, flood)| load(Some(request), name(&format!("beside {flood}")))));
     alternate(plan.rounds, &sides, &loads)
 }
 
@@ -161,25 +195,6 @@ impl Bench {
         ensure!(is_beside, "the flood ended before its victim did: nothing was measured beside it");
         Ok(document.number("/latency_ns/p99")? / 1e3)
     }
-}
-
-/// Whether real-time priorities can be given; says so if not.
-fn has_priorities() -> bool {
-    let has = Command::new("chrt").args(["-f", "1", "true"]).status().is_ok_and(|status| status.success());
-    if !has {
-        println!("no right to real-time priorities: the scheduler's time slices are measured as well");
-    }
-    has
-}
-
-/// A command that starts a build, with a priority if it can have one.
-fn prioritised(build: &Build, has_priorities: bool, priority: Priority) -> Command {
-    if !has_priorities {
-        return build.command::<&str>([]);
-    }
-    let mut command = Command::new("chrt");
-    command.args(["-f", &(priority as u32).to_string()]).arg(build.path());
-    command
 }
 
 /// Gives the threads of a target that call stores less priority than its loop has.
