@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 /// How a step that did not fail ended.
 pub(crate) enum Outcome {
-    /// It did what it is for.
+    /// Passed.
     Passed,
     /// This machine cannot do it; the reason is shown to whoever reads the totals.
     Skipped(String),

@@ -20,7 +20,7 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     command
 }
 
-/// What `cargo metadata` says of this host's packages, and nothing of other platforms', which need not be downloaded.
+/// Output of `cargo metadata` about the packages of this host. Those of other platforms need not be downloaded.
 pub(crate) fn metadata() -> Result<Value> {
     let about = step::captured(Command::new("rustc").arg("-vV").current_dir(root()))?;
     let host =

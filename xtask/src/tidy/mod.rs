@@ -1,4 +1,4 @@
-//! The house rules, kept by a test: what is banned, and what to use instead.
+//! The house rules, kept by a test: what is banned, and its substitute.
 //!
 //! `source` and `ratchet` read the Rust files, `documents` the pages about them, `arrows` and `licences` what
 //! `cargo metadata` says. A finding is one line that names the place, what was found, the bound and the way out. Bounds

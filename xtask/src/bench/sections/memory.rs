@@ -1,5 +1,5 @@
 //! 1 MiB reads and writes of a LUN in memory: beside `farlun stream` that sends from a buffer as large as the LUN, which
-//! shows what iSCSI costs over the bare copy through loopback TCP, or beside another build's.
+//! shows the cost of iSCSI over the bare copy through loopback TCP, or beside another build's.
 
 use std::time::Duration;
 

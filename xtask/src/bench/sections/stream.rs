@@ -1,6 +1,6 @@
 //! `farlun stream` over the emulated path: beside iperf3, or another build's stream on the same path.
 //!
-//! The path is the working tree's for both sides, so that only what runs on it differs.
+//! The path is the working tree's for both sides, so that only the programs on it differ.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
