@@ -1,4 +1,4 @@
-//! Walks a parsed document with the place of everything in it.
+//! Access to a parsed TOML document: tables and entries with their spans.
 
 use std::ops::Range;
 
@@ -8,33 +8,33 @@ use toml::de::{DeTable, DeValue};
 use crate::problem::{Problem, Problems, instead};
 use crate::scalar::Scalar;
 
-/// A document that is TOML; what it means is for others to say.
+/// A parsed TOML document. The caller interprets its entries.
 pub struct Document<'a> {
     table: Spanned<DeTable<'a>>,
 }
 
-/// A key of a table, its value, and where both are.
+/// An entry of a table: key, value and their spans.
 pub struct Entry<'a> {
     /// The key.
     pub key: &'a str,
-    /// Where the key is, in bytes of the document.
+    /// Span of the key in the document, in bytes.
     pub key_span: Range<usize>,
     value: &'a DeValue<'a>,
-    /// Where the value is, in bytes of the document.
+    /// Span of the value in the document, in bytes.
     pub span: Range<usize>,
 }
 
-/// A table with its place and what to call it in an error: `[path]`.
+/// A table, its span and its name in error messages.
 pub struct Section<'a> {
-    /// What to call it.
+    /// Name in error messages, such as `[path]`.
     pub name: String,
-    /// Where it is, in bytes of the document.
+    /// Span in the document, in bytes.
     pub span: Range<usize>,
     table: &'a DeTable<'a>,
 }
 
 impl<'a> Document<'a> {
-    /// Reads the text; everything that is not TOML in it is a problem.
+    /// Parses the text; each syntax error is a problem.
     pub fn parse(text: &'a str) -> Result<Document<'a>, Vec<Problem>> {
         let (table, errors) = DeTable::parse_recoverable(text);
         let mut problems = Problems::of(text);
@@ -47,7 +47,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Its outermost table, called `name` in problems.
+    /// Returns the top-level table, called `name` in error messages.
     pub fn top(&self, name: &str) -> Section<'_> {
         Section::new(name, 0..0, self.table.get_ref())
     }
@@ -77,7 +77,7 @@ impl<'a> Section<'a> {
     /// Its entries by their names, with tables one level down flattened: `read.depth`.
     pub fn flat_entries(&self) -> Vec<(String, Entry<'a>)> {
         let flat = |entry: Entry<'a>| match entry.value {
-            // One without anything in it is shown as itself: it says nothing, and is meant to say something.
+            // An empty table stays an entry, so that the caller reports it.
             DeValue::Table(table) if !table.is_empty() => {
                 let inner = Section::new(&self.name, entry.key_span.clone(), table).entries();
                 inner.into_iter().map(|inner| (format!("{}.{}", entry.key, inner.key), inner)).collect()
@@ -92,7 +92,7 @@ impl<'a> Section<'a> {
         self.entries().into_iter().find(|entry| entry.key == key)
     }
 
-    /// An entry that must be there.
+    /// Returns a mandatory entry; reports a problem with `example` if it is missing.
     pub fn required(&self, key: &str, example: &str, problems: &mut Problems<'_>) -> Option<Entry<'a>> {
         let entry = self.entry(key);
         if entry.is_none() {
@@ -101,7 +101,7 @@ impl<'a> Section<'a> {
         entry
     }
 
-    /// Notes a key that is not known here.
+    /// Reports an unknown key and suggests the nearest of `known`.
     pub fn unknown<'n>(
         &self,
         entry: &Entry<'_>,
@@ -114,7 +114,7 @@ impl<'a> Section<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// The value, if it is a single one; otherwise notes the problem.
+    /// Returns a scalar value; reports a problem for a list or a table.
     pub fn scalar(&self, problems: &mut Problems<'_>) -> Option<Scalar> {
         match scalar(self.value) {
             Ok(value) => Some(value),
@@ -125,12 +125,12 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The value as it is shown in messages, if it is a single one.
+    /// Returns the text of a scalar value for messages.
     pub fn label(&self) -> Option<String> {
         scalar(self.value).ok().map(|value| value.label())
     }
 
-    /// The value through one of [`Scalar`]'s readers; notes what that says is wrong.
+    /// Converts a scalar value with a reader of [`Scalar`]; reports the reader's error as a problem.
     pub fn read<T>(
         &self,
         problems: &mut Problems<'_>,
@@ -175,7 +175,7 @@ impl<'a> Entry<'a> {
         sections
     }
 
-    /// The value with its place, or each of a list of them.
+    /// Returns a scalar value, or the elements of a list, with their spans.
     pub fn one_or_more(&self, problems: &mut Problems<'_>) -> Vec<(Scalar, Range<usize>)> {
         match self.value {
             DeValue::Array(_) => self.list(problems),
@@ -183,7 +183,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The value as a list of single values with their places.
+    /// Returns the elements of a list of scalars with their spans.
     pub fn list(&self, problems: &mut Problems<'_>) -> Vec<(Scalar, Range<usize>)> {
         let DeValue::Array(array) = self.value else {
             let found = article(self.value.type_str());
@@ -194,14 +194,16 @@ impl<'a> Entry<'a> {
         for item in array.iter() {
             match scalar(item.get_ref()) {
                 Ok(value) => values.push((value, item.span())),
-                Err(text) => problems.at(&item.span(), format!("what '{}' lists must be {text}", self.key)),
+                Err(text) => {
+                    problems.at(&item.span(), format!("each element of '{}' must be {text}", self.key));
+                }
             }
         }
         values
     }
 }
 
-/// The value, or what was expected and found.
+/// Converts a scalar value; the error states the expected and the found type.
 fn scalar(value: &DeValue<'_>) -> Result<Scalar, String> {
     let found = match value {
         DeValue::String(text) => return Ok(Scalar::Text(text.to_string())),

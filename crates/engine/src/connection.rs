@@ -1,5 +1,4 @@
-//! One TCP connection in a loop: its socket, both halves, what it waits for, and what the kernel says
-//! of it.
+//! One TCP connection of an event loop: socket, receive and send half, poll interest and TCP_INFO samples.
 
 use std::io;
 use std::net::TcpStream;
@@ -19,29 +18,29 @@ use crate::stamping::{Departed, Stamped, Stamping};
 use crate::steering::{Course, Steering, Work};
 use crate::tx::{Sender, Stamps, Tx};
 
-/// What one connection may do in a turn before others get theirs, in each direction.
+/// Limits on the work of one connection in a turn of the event loop, for each direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Quantum {
     /// Bytes moved.
     pub bytes: usize,
-    /// PDUs received: what they ask for may cost more than their bytes.
+    /// PDUs received. A short PDU may request expensive work.
     pub pdus: usize,
 }
 
 impl Quantum {
-    /// For a connection that nobody waits for.
+    /// Quantum while no other connection of the event loop has work.
     pub const ALONE: Quantum = Quantum { bytes: 4 << 20, pdus: usize::MAX };
-    /// For connections that share a loop: a turn is a few tens of microseconds, which is what another one
-    /// with a single request waits. It costs a look at the poll more for each 64 KiB.
+    /// Quantum of connections that share an event loop. A turn lasts tens of microseconds, the wait of another
+    /// connection's single request. The price is one more poll for each 64 KiB.
     pub const SHARED: Quantum = Quantum { bytes: 64 << 10, pdus: 32 };
 }
 
-/// How far a turn of reading or writing got.
+/// Result of a turn of reading or writing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
-    /// Nothing is left to do until the socket or its owner says so, or [`Connection::resume_at`].
+    /// No work until the socket is ready, its owner has data, or [`Connection::resume_at`] has come.
     Waits,
-    /// There is more to do at once; others come first.
+    /// The quantum is used up and more work is ready.
     More,
 }
 
@@ -55,15 +54,15 @@ pub struct Connection<P, D> {
     tx: Tx<D>,
     steering: Steering,
     spacing: Spacing,
-    /// What is handed over by hand goes through it, if others are there.
+    /// Token bucket that connections of one device share; paced data pass through it.
     gate: Option<Gate>,
-    /// What waits has had to wait for others since the last look.
+    /// Queued data waited for other connections since the last sample.
     was_in_turn: bool,
-    /// Of the burst at hand, and how much of it is left; `None` between bursts.
+    /// Start of the current burst and its remaining bytes; `None` between bursts.
     burst: Option<(BurstStart, u64)>,
-    /// Something is held back until then.
+    /// Time of the next paced send; `None` if no data are held back.
     resume_at: Option<Instant>,
-    /// The most payload that has waited at one time since the last look.
+    /// Largest amount of unsent payload since the last sample.
     burst_bytes: u64,
     acked_bytes: u64,
     quantum: Quantum,
@@ -107,37 +106,37 @@ impl<P, D> Connection<P, D> {
         &self.stream
     }
 
-    /// PDUs carry these digests from now on: those whose header has not been read, and those that have not
-    /// been taken from a sender.
+    /// Sets the digests of later PDUs: received ones whose header has not been read, and sent ones that have not
+    /// been taken from the sender.
     pub fn set_digests(&mut self, digests: Digests) {
         self.rx.set_digests(digests);
         self.tx.set_digests(digests);
     }
 
-    /// What it hands over by hand goes through `gate` from now on.
+    /// Sends paced data through `gate` from now on.
     pub fn go_through(&mut self, gate: Gate) {
         self.gate = Some(gate);
     }
 
-    /// From now on a turn is this long; [`Quantum::ALONE`] unless told.
+    /// Sets the quantum of later turns; the default is [`Quantum::ALONE`].
     pub fn set_quantum(&mut self, quantum: Quantum) {
         self.quantum = quantum;
     }
 
-    /// PDUs whose marks ask for it have the kernel's times from now on: see [`Connection::stamped`].
+    /// Enables kernel timestamps for PDUs whose mark requests them; see [`Connection::stamped`].
     pub fn start_stamping(&mut self) -> io::Result<()> {
         self.stamping = Some(Stamping::start(&self.stream, self.tx.sent_bytes())?);
         Ok(())
     }
 
-    /// Stamps must not change how PDUs are written: where Nagle's algorithm looks at writes, a PDU has the times of
-    /// the last byte that was written with it.
+    /// Keeps timestamps from splitting writes, on whose sizes Nagle's algorithm depends: a PDU gets the times of the
+    /// last byte of its write.
     pub fn join_stamped_writes(&mut self) {
         self.joins_writes = true;
     }
 
-    /// To be called when its socket is ready: takes the kernel's times out of the error queue; what it is ready for
-    /// besides.
+    /// Handles readiness of the socket: drains kernel timestamps from the error queue and returns the remaining
+    /// readiness.
     pub fn ready(&mut self, ready: Ready) -> Ready {
         match &mut self.stamping {
             Some(stamping) if ready.has_error && ready.is_sound() => match stamping.collect(&self.stream) {
@@ -149,7 +148,7 @@ impl<P, D> Connection<P, D> {
         }
     }
 
-    /// Marked PDUs that the socket has taken since the last call: to be called after every turn of sending.
+    /// Drains the marked PDUs that the socket has accepted since the last call. Call it after every turn of sending.
     pub fn departed(&mut self) -> std::vec::Drain<'_, Departed> {
         self.departed.drain(..)
     }
@@ -160,7 +159,7 @@ impl<P, D> Connection<P, D> {
         self.stamping.as_mut().map(Stamping::finished).into_iter().flatten()
     }
 
-    /// Reads what has arrived.
+    /// Reads received bytes and passes their PDUs to `receiver`, up to the quantum.
     pub fn receive<R: Receiver<Place = P>>(
         &mut self,
         scratch: &mut Scratch,
@@ -170,7 +169,7 @@ impl<P, D> Connection<P, D> {
         Ok(if more { Progress::More } else { Progress::Waits })
     }
 
-    /// Writes what `sender` has, until it has no more, the socket is full, or others must come first.
+    /// Writes PDUs of `sender` until it has none, the socket buffer is full, or the quantum is used up.
     /// `unsent_bytes` is payload that waits to be polled.
     pub fn send<S: Sender<Data = D>>(
         &mut self,
@@ -236,7 +235,7 @@ impl<P, D> Connection<P, D> {
         }
     }
 
-    /// How much of what is queued may go out at `now`, which is something; or when to ask again.
+    /// Returns the queued bytes that may go out at `now`, at least 1, or the time of the next attempt.
     fn room(&mut self, now: Instant) -> Result<usize, Instant> {
         let waiting_bytes = self.tx.waiting_bytes();
         let begins_at = self.burst.map(|(start, _)| start.at);
@@ -259,12 +258,12 @@ impl<P, D> Connection<P, D> {
         Err(resume_at)
     }
 
-    /// What is sent goes through it.
+    /// The gate, if sent data must pass it.
     fn gate(&self) -> Option<&Gate> {
         self.gate.as_ref().filter(|_| self.steering.is_gated())
     }
 
-    /// A burst of a lone request's data that is about to begin, if what waits is one: see [`Connection::start_burst`].
+    /// Returns the burst that queued data of a lone request form; see [`Connection::start_burst`].
     /// `unsent_bytes` is payload that waits to be polled.
     pub fn next_burst(&self, unsent_bytes: u64) -> Option<Burst> {
         let burst = self.spacing.burst(unsent_bytes + self.tx.waiting_bytes() as u64)?;
@@ -272,7 +271,7 @@ impl<P, D> Connection<P, D> {
         (self.burst.is_none() && !is_bulk).then_some(burst)
     }
 
-    /// Nothing of the burst that is about to begin goes out before its time. What comes behind its bytes is another burst.
+    /// Starts a burst. Its bytes go out no earlier than `start.at`; later bytes belong to another burst.
     pub fn start_burst(&mut self, burst: Burst, start: BurstStart) {
         self.burst = Some((start, burst.bytes));
         self.space(self.steering.decision());
@@ -300,39 +299,38 @@ impl<P, D> Connection<P, D> {
         self.spacing.set_goes_on(self.gate().is_some_and(|gate| is_bulk || gate.is_shut()));
     }
 
-    /// The last train of a lone request's data, as its policy has measured it.
+    /// Returns the policy's measurement of the last packet train of a lone request.
     pub fn arrived(&self) -> Option<Arrived> {
         self.steering.arrived()
     }
 
-    /// When to send again although neither the socket nor its owner says so: some of what is sent is held back.
+    /// Time of the next paced send; `None` if no data are held back by pacing.
     pub fn resume_at(&self) -> Option<Instant> {
         self.resume_at
     }
 
-    /// Stops or resumes reading, so that a peer feels that we have no room.
+    /// Stops or resumes reading. A stopped socket closes the receive window towards the peer.
     pub fn set_reading(&mut self, poll: &Poll, reading: bool) -> io::Result<()> {
         self.wait_for(poll, Interest { readable: reading, ..self.interest })
     }
 
-    /// Gives memory back that an idle connection does not need: to be called when nothing has happened for a
-    /// while.
+    /// Releases the buffers of an idle connection.
     pub fn rest(&mut self) {
         self.rx.rest();
         self.tx.rest();
     }
 
-    /// Whether something is queued that the socket has not taken.
+    /// Returns true if queued bytes have not been written to the socket.
     pub fn has_unsent(&self) -> bool {
         !self.tx.is_empty()
     }
 
-    /// Memory of what has arrived and was not taken, and of what the socket has not taken, payload apart.
+    /// Memory of unprocessed received bytes and of unsent bytes, without payload.
     pub fn held_bytes(&self) -> usize {
         self.rx.held_bytes() + self.tx.held_bytes()
     }
 
-    /// What names the data of PDUs that the socket has not taken.
+    /// Data references of PDUs that are not completely written to the socket.
     pub fn unsent_data(&self) -> impl Iterator<Item = &D> {
         self.tx.unsent_data()
     }
@@ -357,9 +355,9 @@ impl<P, D> Connection<P, D> {
         self.row(t, host, 0, 0).map(|(_, sample)| sample)
     }
 
-    /// Like [`Connection::sample`], and shows it to the policy, whose decision is in force afterwards.
-    /// `unsent_bytes` is payload that waits to be polled, `request_bytes` the mean request of late; `has_company` if others
-    /// that go out here have moved data of late.
+    /// Samples like [`Connection::sample`], passes the sample to the policy and applies the decision.
+    /// `unsent_bytes`: payload not polled yet. `request_bytes`: recent mean request size.
+    /// `has_company`: other connections of the same device moved data recently.
     pub fn look(
         &mut self,
         t: Instant,
@@ -389,52 +387,52 @@ impl<P, D> Connection<P, D> {
         Ok((sample, decision))
     }
 
-    /// Path MTU black hole for what this end sends, once it has been seen; once.
+    /// Takes the path MTU black hole detected for sent segments; each is returned once.
     pub fn take_black_hole(&mut self) -> Option<BlackHole> {
         self.black_hole.take()
     }
 
-    /// Bytes that the peer's TCP had acknowledged at the last look.
+    /// Bytes acknowledged by the peer's TCP at the last sample.
     pub fn acked_bytes(&self) -> u64 {
         self.acked_bytes
     }
 
-    /// The other end, which sends the payload, tells of its window.
+    /// Applies a congestion window notice from the peer, which sends the payload.
     pub fn told(&mut self, notice: &WindowNotice) {
         self.steering.told(notice);
     }
 
-    /// What this end could tell of its window; once.
+    /// Takes the congestion window notice that is due to the peer.
     pub fn take_notice(&mut self) -> Option<WindowNotice> {
         self.steering.take_notice()
     }
 
-    /// What it claims of the line.
+    /// Claim on the line rate for data that this end sends.
     pub fn claim(&self) -> Option<Claim> {
         self.steering.claim()
     }
 
-    /// What it shows, as one who sends a block now and then, of the device that takes it.
+    /// Measurement of the sending device by a sender of lone requests.
     pub fn met(&self) -> Option<Met> {
         self.steering.met()
     }
 
-    /// What the other end claims of the line by what it sends here.
+    /// Claim on the line rate for data that the peer sends.
     pub fn claim_of_peer(&self) -> Option<Claim> {
         self.steering.claim_of_peer()
     }
 
-    /// The other end says at `now` what it leaves it of the line.
+    /// Applies the rate that the peer's sharing arbiter allocated at `now`; `None` means unlimited.
     pub fn left(&mut self, bytes_per_s: Option<u64>, now: Instant) {
         self.steering.left(bytes_per_s, now);
     }
 
-    /// What it is left of the line.
+    /// Applies the rate that the local sharing arbiter allocated; `None` means unlimited.
     pub fn grant(&mut self, bytes_per_s: Option<u64>) {
         self.steering.grant(bytes_per_s);
     }
 
-    /// What the policy says now.
+    /// Current decision of the policy.
     pub fn decision(&self) -> Decision {
         self.steering.decision()
     }
@@ -457,7 +455,7 @@ impl<P, D> Connection<P, D> {
         })
     }
 
-    /// What to change about this host if its limits for socket buffers may be what holds the path back.
+    /// Advice on this host's socket buffer limits, if they may limit the throughput.
     pub fn advice(&self) -> Option<String> {
         let receives = self.received_payload_bytes() > self.sent_payload_bytes();
         buffer_advice(self.steering.product_bytes(), receives)

@@ -190,7 +190,7 @@ impl Steering {
         Ok((decision, steered))
     }
 
-    /// Whether what it sends in bulk is handed over at its time.
+    /// Returns true if the event loop paces bulk data itself, instead of the kernel.
     pub fn hands_over(&self) -> bool {
         self.hands_over
     }
@@ -200,7 +200,7 @@ impl Steering {
         self.hands_over || self.met.is_some()
     }
 
-    /// What it shows of the device as a lone sender.
+    /// Measurement of the sending device by a sender of lone requests.
     pub fn met(&self) -> Option<Met> {
         self.met
     }
@@ -215,24 +215,24 @@ impl Steering {
         self.decision
     }
 
-    /// The other end, which sends the payload, tells of its window.
+    /// Applies a congestion window notice from the peer, which sends the payload.
     pub fn told(&mut self, notice: &WindowNotice) {
         self.told = Some(*notice);
         self.policy.told(notice);
         self.decide();
     }
 
-    /// What this end could tell of its window; once.
+    /// Takes the congestion window notice that is due to the peer.
     pub fn take_notice(&mut self) -> Option<WindowNotice> {
         self.notice.take()
     }
 
-    /// What it claims of the line.
+    /// Claim on the line rate for data that this end sends.
     pub fn claim(&self) -> Option<Claim> {
         self.policy.claim().filter(|_| self.pacing != Pacing::Off)
     }
 
-    /// What the other end claims of the line by what it sends here.
+    /// Claim on the line rate for data that the peer sends.
     pub fn claim_of_peer(&self) -> Option<Claim> {
         self.policy.claim_of_peer()
     }
@@ -242,7 +242,8 @@ impl Steering {
         self.policy.arrived().filter(|_| self.decision.burst_bytes_per_s.is_some())
     }
 
-    /// The other end says at `now` what it leaves it of the line: for a while, unless it says so again.
+    /// Applies the rate that the peer's sharing arbiter allocated at `now`; `None` means unlimited. It expires unless
+    /// renewed.
     pub fn left(&mut self, bytes_per_s: Option<u64>, now: Instant) {
         self.part_ends = bytes_per_s.map(|_| now + part_lasts(self.rtt));
         self.granted = bytes_per_s.map_or(Granted::All, Granted::Part);
@@ -250,7 +251,7 @@ impl Steering {
         self.decide();
     }
 
-    /// What its own process leaves it of the line.
+    /// Applies the rate that the local sharing arbiter allocated; `None` means unlimited.
     pub fn grant(&mut self, bytes_per_s: Option<u64>) {
         self.granted = bytes_per_s.map_or(Granted::All, Granted::Part);
         self.policy.grant(bytes_per_s);

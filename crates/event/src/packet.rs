@@ -2,7 +2,7 @@
 
 use crate::Instant;
 
-/// Which way a packet travels.
+/// Direction of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// From the near host to the far one.
@@ -11,7 +11,7 @@ pub enum Direction {
     FarToNear,
 }
 
-/// What became of a packet.
+/// Fate of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// It was handed to the other host.
@@ -37,17 +37,17 @@ pub enum Fate {
 /// A row of the table `packets`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packet {
-    /// When the emulator read it from the sending host.
+    /// Time at which the emulator read the packet from the sending host.
     pub ingress: Instant,
-    /// When the model wanted it at the receiving host.
+    /// Delivery time in the model.
     pub scheduled: Instant,
-    /// When it was handed over; equals `scheduled` for packets never delivered.
+    /// Time of the delivery to the receiving host; equals `scheduled` for packets never delivered.
     pub egress: Instant,
-    /// Which way.
+    /// Direction.
     pub direction: Direction,
-    /// Which packet of its direction it is, from 1; 0 if the path never counted it.
+    /// Sequence number within the direction, from 1; 0 for a packet that the path did not count.
     pub number: u64,
-    /// What became of it.
+    /// Fate.
     pub fate: Fate,
     /// Bytes of IP, headers included (a super-packet counts once here).
     pub ip_bytes: u32,
@@ -57,9 +57,9 @@ pub struct Packet {
     pub src_host: u32,
     /// Number of the host it is for.
     pub dst_host: u32,
-    /// What its TCP header says; `None` if it is no TCP, or if nobody wants to know.
+    /// TCP header; `None` for other protocols, or if headers are not recorded.
     pub tcp: Option<Tcp>,
-    /// For how many nanoseconds before `ingress` nobody looked whether a packet had come: it may have come so much
+    /// Uncertainty of `ingress`: time since the emulator last polled the device. The packet may have arrived that much
     /// earlier.
     pub unseen_ns: u64,
 }

@@ -57,18 +57,18 @@ pub struct Layers<T = LayerTimes> {
     pub command_stream_end: u64,
     /// Where the PDU with its status ends in the stream from the target to the initiator.
     pub status_stream_end: u64,
-    /// The command PDU at the near end, the PDU with the status at the far one.
+    /// TCP times of the PDU that this end sends: the command at the near end, the status at the far end.
     pub tcp: TcpTimes,
-    /// When it was handed from one layer to the next.
+    /// Times of the hand-over between layers.
     pub times: T,
 }
 
-/// The layers of one end.
+/// Times of a request by layer, recorded at one end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LayerTimes {
-    /// The initiator's.
+    /// Recorded at the initiator.
     Near(NearTimes),
-    /// The target's.
+    /// Recorded at the target.
     Far(FarTimes),
 }
 

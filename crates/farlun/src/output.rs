@@ -88,7 +88,7 @@ impl Output {
             |one: &fs::Metadata, other: &fs::Metadata| (one.dev(), one.ino()) == (other.dev(), other.ino());
         let own = file.metadata().with_context(|| format!("cannot look at {}", partial.display()))?;
         if !fs::symlink_metadata(&partial).is_ok_and(|there| same(&there, &own)) {
-            return Err(anyhow!("{} has been taken away, and what was read with it", partial.display()));
+            return Err(anyhow!("{} has been taken away by another process; read again", partial.display()));
         }
         fs::rename(&partial, &path)
             .with_context(|| format!("cannot rename {} to {}", partial.display(), path.display()))

@@ -68,7 +68,7 @@ fn unknown_keys_and_the_nearest_known_one() {
         "rate = \"1gbit\"",
         "colour = 1",
         &[
-            "5: unknown key 'colour' in [path]; known here: delay, rate, queue, mtu, ipv6, segment, bdp_max, loss, jitter, jitter_overtakes, reorder, reorder_hold, duplicate, merge_acks, coalesce, tick, down, near_rates, ring, device, rcvbuf, sndbuf",
+            "5: unknown key 'colour' in [path]; known here: delay, rate, queue, mtu, ipv6, segment, bdp_max, police, loss, jitter, jitter_overtakes, reorder, reorder_hold, duplicate, merge_acks, coalesce, tick, down, near_rates, ring, device, rcvbuf, sndbuf, congestion",
         ],
     );
     check(

@@ -221,7 +221,7 @@ fn a_load_that_a_signal_ended_has_no_figures() {
     assert_eq!(outcome.failed, ["read at delay 0"]);
     assert_eq!(checks(&outcome), [("cheap (delay 0)", None, false), ("cheap (delay 8ms)", Some(15.0), true)]);
     let reasons: Vec<_> = outcome.tour.cells.iter().flat_map(|cell| &cell.repeats[0].reasons).collect();
-    assert_eq!(reasons, ["the near command was ended by signal 9 (exit code 137)"]);
+    assert_eq!(reasons, ["the near command was killed by signal 9 (exit code 137, log in wan.log)"]);
 }
 
 #[test]

@@ -26,13 +26,13 @@ pub struct Packet {
     pub segments: u16,
     /// Which of the super-packet's segments it is, from 0; `None` if it is all that lies under `handle`.
     pub piece: Option<u16>,
-    /// Which packet of its direction it is, from 1; the path counts.
+    /// Sequence number within the direction, from 1, assigned by the path.
     pub number: u64,
-    /// For how many nanoseconds before `arrived` nobody looked; means nothing to the model.
+    /// Uncertainty of `arrived`: time since the device was last polled. The model ignores it.
     pub unseen_ns: u64,
-    /// Which host of its end sent it, from 0; means nothing to the model.
+    /// Index of the sending host at its end, from 0. The model ignores it.
     pub from: u8,
-    /// Which host of the other end it is for; means nothing to the model.
+    /// Index of the receiving host at the other end, from 0. The model ignores it.
     pub to: u8,
     /// The same packet comes once more, so that its bytes are still needed.
     pub again: bool,

@@ -1,4 +1,4 @@
-//! What `run.json` and `cell.json` say, as plain serde types.
+//! `run.json` and `cell.json` as plain serde types.
 //!
 //! The documents that commands print (`wan --json`, `bench --json`, `stream --json`) are kept whole, as
 //! JSON, so that nothing they say is lost; [`Cell::wan`] and [`Cell::load`] give typed views of the parts
@@ -274,18 +274,18 @@ pub struct Load {
     pub block_bytes: Option<u64>,
     /// Requests outstanding; null: follows the path.
     pub depth: Option<u64>,
-    /// Most requests that were outstanding at a time, where their number followed the path.
+    /// Largest number of requests outstanding, for a depth that follows the path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub most_outstanding: Option<u64>,
-    /// Which way a stream's bytes go, `near-to-far` or `far-to-near`; null for a bench.
+    /// Direction of a stream, `near-to-far` or `far-to-near`; null for a bench.
     pub direction: Option<String>,
-    /// Whether offsets are random.
+    /// True for random offsets.
     pub random: bool,
-    /// When the load began, CLOCK_MONOTONIC.
+    /// Start of the load, CLOCK_MONOTONIC.
     pub t_start_ns: u64,
-    /// When it ended.
+    /// End of the load, CLOCK_MONOTONIC.
     pub t_end_ns: u64,
-    /// How much of its beginning the figures below leave out.
+    /// Length of the warm-up, which the figures below exclude.
     pub warmup_ns: u64,
     /// Bytes moved after the warm-up.
     pub bytes: u64,
@@ -297,30 +297,30 @@ pub struct Load {
     pub bytes_per_s: f64,
     /// Latency of requests; null for a stream.
     pub latency_ns: Option<Latency>,
-    /// Smallest round-trip time TCP saw; null if it saw none.
+    /// Smallest round-trip time that TCP measured; null without a measurement.
     pub base_rtt_ns: Option<f64>,
     /// Median latency ÷ base RTT.
     pub turnaround_rtt: Option<f64>,
     /// CPU time of the load.
     pub cpu: Option<Cpu>,
-    /// What kept a stream from being faster, as `farlun stream` names it; null for a bench.
+    /// Limiter of a stream, by its name in `farlun stream`; null for a bench.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<String>,
-    /// What the peer says it is; null for a foreign one.
+    /// Software that the peer reports; null for another implementation.
     pub peer: Option<String>,
     /// Sessions that shared the load; null for a stream.
     pub sessions: Option<u64>,
-    /// Connections of each at the end, of the one that has most; null for a stream.
+    /// Largest number of connections of a session at the end; null for a stream.
     pub connections: Option<u64>,
-    /// Whether the policy chose how many; null for a stream.
+    /// True if the policy chose the number of connections; null for a stream.
     pub chose_connections: Option<bool>,
-    /// Sessions that were lost during the load and made again; null for a stream.
+    /// Sessions that were lost during the load and re-established; null for a stream.
     pub reconnects: Option<u64>,
-    /// What `--trace` recorded of its requests; null without, and for a stream.
+    /// Row counts of the tables of `--trace`; null without it and for a stream.
     pub trace: Option<Trace>,
 }
 
-/// How much one end recorded of its requests and connections.
+/// Row counts of the trace tables of one end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Trace {

@@ -23,7 +23,7 @@ use crate::host::Host;
 use crate::port::Ring;
 use crate::pump::PRIORITY;
 
-/// Who should have looked so long ago stands still, or has too much else to do.
+/// Time without a poll after which the first thread counts as stalled.
 const STILL_AFTER: Duration = Duration::from_micros(200);
 /// How often to look at it: so many times while a ring is filled, and no more often than this.
 const LOOKS: u32 = 8;
@@ -70,7 +70,7 @@ pub(crate) struct Taken {
     pub(crate) at: Instant,
     /// Number of the host that sent it.
     pub(crate) from: usize,
-    /// For how long before that nobody had looked.
+    /// Uncertainty of `at`: time since the ring was last polled.
     pub(crate) unseen_ns: u64,
     place: Range<usize>,
 }
@@ -113,7 +113,7 @@ impl<S: Source> Rings<S> {
         Some((taken, len))
     }
 
-    /// Reads what each wire has room for at `now`; nobody has looked since `looked`.
+    /// Reads the packets that each wire has room for at `now`; `looked` is the time of the last poll.
     fn relieve(&self, now: Instant, looked: Instant) {
         for from in 0..self.sources.len() {
             while self.relieve_one(from, now, looked) {}

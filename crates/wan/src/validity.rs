@@ -147,13 +147,13 @@ pub(crate) fn judge(class: Class, spec: &Spec, moved: &Moved) -> Validity {
     });
     let mut spoilt: Vec<String> = [
         (traffic.no_buffer, "packets were dropped because the emulator had no buffer for them"),
-        (traffic.device_refused, "packets were refused by the receiving device"),
+        (traffic.device_refused, "packets were dropped because the receiving device refused them"),
         (device_drops, "packets were dropped by a sending device before the emulator read them"),
         (traffic.lost_rows, "packets were not recorded because the machine was too busy"),
     ]
     .into_iter()
     .filter(|(count, _)| *count > 0)
-    .map(|(count, what)| format!("{count} {what}, expected none"))
+    .map(|(count, what)| format!("{count} {what}, expected none; repeat the run on an idle machine"))
     .collect();
     spoilt.extend(machine.and_then(Machine::trouble));
     let latency = Bounds::latency(spec).judge(lateness, &spoilt);

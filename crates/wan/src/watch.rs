@@ -1,5 +1,4 @@
-//! For how long nobody looked at a device: a packet that is found there may have come so much earlier than its stamp
-//! says.
+//! Time since a device was last polled. A packet found there may have arrived that much earlier than its timestamp.
 //!
 //! Whoever sleeps until a packet comes is woken by it and has looked all the time, but only until the sleep was to end:
 //! what lies behind that is time in which the thread was stopped or had no processor. The thread never sleeps for
@@ -9,14 +8,14 @@ use std::time::Duration;
 
 use event::Instant;
 
-/// What is known of the looks at one device.
+/// Poll history of one device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Watch {
-    /// Until when somebody looked, or nobody had to.
+    /// End of the last poll, or of the time in which no poll was needed.
     looked: Instant,
-    /// The longest time of late in which nobody did.
+    /// Longest recent interval without a poll.
     gap: Duration,
-    /// When what came in that time has been read, at the latest.
+    /// Latest time by which packets of that interval have been read.
     over: Instant,
 }
 
@@ -45,7 +44,7 @@ impl Watch {
         self.gap = Duration::ZERO;
     }
 
-    /// How much earlier than the last look a packet may have come that is found now.
+    /// Uncertainty of the arrival time of a packet that is read now.
     pub(crate) const fn unseen_ns(&self) -> u64 {
         self.gap.as_nanos() as u64
     }

@@ -29,107 +29,107 @@ pub use table::collect;
 use naming::Seen;
 use train::Train;
 
-/// Packets of one kind that are looked at, at most: a stretch of the run.
+/// Limit on analysed packets of one kind: one stretch of the run.
 pub const PASSAGES_MAX: usize = 250_000;
-/// With fewer packets than this, nothing is said of their gaps.
+/// Fewest packets for an analysis.
 const LEAST: usize = 256;
 
-/// What a packet is for.
+/// Class of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// It carries payload.
     Data,
-    /// It carries nothing but an acknowledgement.
+    /// Pure acknowledgement, without payload.
     Acks,
 }
 
-/// Where packets are seen.
+/// Observation point on the path.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tap {
-    /// Where the path took it from its sender; the only tap of a capture.
+    /// Ingress: the path takes the packet from its sender. The only tap of a capture.
     Sent,
-    /// Where the emulated path wanted it at its receiver.
+    /// Scheduled egress: delivery time in the model of the emulated path.
     Due,
-    /// Where it was handed to its receiver.
+    /// Egress: delivery to the receiver.
     Received,
 }
 
-/// A packet, or a super-packet that stands for several, on its way past the taps.
+/// Times of one packet, or of one super-packet (GSO), at the taps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Passage {
-    /// When the first tap saw it.
+    /// Time at the first tap.
     pub sent_ns: u64,
-    /// When the path wanted it at the second tap, and when it was there; `None` if there is one tap only.
+    /// Scheduled and actual time at the second tap; `None` with a single tap.
     pub arrived_ns: Option<(u64, u64)>,
-    /// Bytes of data on the line; of an acknowledgement the bytes of payload that it acknowledges for the first time.
+    /// Data: bytes on the line. Acknowledgement: newly acknowledged payload bytes.
     pub bytes: u32,
     /// MTU-sized packets it stands for.
     pub segments: u32,
-    /// For how long nobody had looked at the first tap.
+    /// Uncertainty of `sent_ns`: time since the first tap was last polled; the packet may be that much older.
     pub unseen_ns: u64,
 }
 
-/// What is kept for drawing.
+/// Limits of the data that figures keep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Drawing {
-    /// When its time begins.
+    /// Origin of the time axis.
     pub origin_ns: u64,
-    /// Points of one picture; without any, nothing is drawn.
+    /// Points per figure; 0 disables figures.
     pub points: usize,
 }
 
-/// What the gaps of one kind of packets are like at one tap.
+/// Statistics of the gaps between packets of one kind at one tap.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct TapGaps {
-    /// Which packets.
+    /// Class of the packets.
     pub kind: Kind,
-    /// Where.
+    /// Observation point.
     pub tap: Tap,
-    /// Packets, each of a super-packet counted.
+    /// Packets; a super-packet counts as its segments.
     pub packets: u64,
-    /// Share of them that came with the one before: within a microsecond, or a tenth of the mean gap.
+    /// Share of back-to-back packets: gap of at most a tenth of the mean gap, bounded to 1 µs to 20 µs.
     pub zero_share: f64,
     /// The mean gap.
     pub mean_s: f64,
-    /// The middle one.
+    /// Median gap.
     pub p50_s: f64,
-    /// One in a hundred is longer.
+    /// 99th percentile of the gaps.
     pub p99_s: f64,
-    /// What is regular in them.
+    /// Periodic patterns of the gaps.
     pub bands: Vec<Band>,
-    /// The same in stretches, for a comparison.
+    /// Statistics of consecutive stretches, for comparisons.
     #[serde(skip)]
     pub stretches: Vec<Stretch>,
-    /// What is drawn of them.
+    /// Data for figures.
     #[serde(skip)]
     pub shown: Shown,
 }
 
-/// A part of what a tap saw.
+/// Statistics of one stretch of packets at a tap.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Stretch {
     /// The mean gap.
     pub mean_s: f64,
-    /// Share of packets that came with the one before.
+    /// Share of back-to-back packets.
     pub zero_share: f64,
 }
 
-/// Everything about the gaps of one connection.
+/// Gap analysis of one connection.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Gaps {
-    /// Both kinds at every tap, in the order of their way: data out, acknowledgements back.
+    /// Both kinds at every tap in path order: data forward, acknowledgements back.
     pub taps: Vec<TapGaps>,
-    /// How acknowledgements were pressed together; with two taps.
+    /// ACK compression; `None` with a single tap or few acknowledgements.
     pub compression: Option<Compression>,
-    /// How far data behind the path lie on the lattice of merged acknowledgements, if these have one: 0 is not at all
-    /// (chance leaves a hundredth), 1 is each packet, and from 0.45 on it would be named as their own.
+    /// Strength of the merged acknowledgements' lattice in the data behind the path, from 0 to 1; `None` without such a
+    /// lattice. Chance yields about 0.01; from 0.45 on the data count as having a lattice of their own.
     pub data_lattice: Option<f64>,
 }
 
 impl Gaps {
-    /// Of the packets of a connection in any order; `None` if they are too few.
+    /// Analyses the packets of a connection, given in any order; `None` if there are too few.
     pub fn of(data: &[Passage], acks: &[Passage], drawing: Drawing) -> Option<Gaps> {
         let mut trains = Vec::new();
         for (kind, passages) in [(Kind::Data, data), (Kind::Acks, acks)] {
@@ -149,7 +149,7 @@ impl Gaps {
         Some(Gaps { taps: taps.collect(), compression, data_lattice })
     }
 
-    /// The causes that were found, each with its period in seconds, in the order of their way; each once.
+    /// Causes found, each once, with the period in seconds, in path order.
     pub fn causes(&self) -> Vec<(Cause, f64)> {
         let mut causes: Vec<(Cause, f64)> = Vec::new();
         for band in self.taps.iter().flat_map(|tap| &tap.bands).filter(|band| band.new) {
@@ -161,13 +161,13 @@ impl Gaps {
         causes
     }
 
-    /// Those of one kind at one tap.
+    /// Returns the statistics of one kind at one tap.
     pub fn at(&self, kind: Kind, tap: Tap) -> Option<&TapGaps> {
         self.taps.iter().find(|gaps| gaps.kind == kind && gaps.tap == tap)
     }
 }
 
-/// What of the lattice that a line gave to acknowledgements is in the data that they let go.
+/// Strength of the acknowledgements' lattice in the data that they clock out.
 fn data_lattice(trains: &[Train], bands: &[Vec<Band>]) -> Option<f64> {
     let is_merged = |band: &&Band| band.new && band.cause == Some(Cause::AckMerging);
     let merged = bands.iter().flatten().find(is_merged)?;
@@ -175,7 +175,7 @@ fn data_lattice(trains: &[Train], bands: &[Vec<Band>]) -> Option<f64> {
     Some(comb::trace(data, merged.period_s * 1e9))
 }
 
-/// So many parts with as many events each.
+/// Statistics of `compare::STRETCHES` stretches with an equal number of events.
 fn stretches(train: &Train) -> Vec<Stretch> {
     let gaps: Vec<u64> = train.gaps().collect();
     let each = gaps.len().div_ceil(crate::compare::STRETCHES).max(1);
@@ -191,7 +191,7 @@ fn stretches(train: &Train) -> Vec<Stretch> {
     gaps.chunks(each).enumerate().map(part).collect()
 }
 
-/// What a packet and its acknowledgement take together, if there are two taps.
+/// Median round-trip time: delay of data plus delay of acknowledgements; `None` with a single tap.
 fn round_trip_ns(data: &[Passage], acks: &[Passage]) -> Option<u64> {
     let middle = |passages: &[Passage]| {
         let taken = |passage: &Passage| Some(passage.arrived_ns?.0.saturating_sub(passage.sent_ns));
@@ -233,7 +233,7 @@ impl TapGaps {
 }
 
 impl Kind {
-    /// As users see it.
+    /// Returns the name for output.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Data => "data",
@@ -243,7 +243,7 @@ impl Kind {
 }
 
 impl Tap {
-    /// As users see it.
+    /// Returns the name for output.
     pub const fn name(self) -> &'static str {
         match self {
             Tap::Sent => "sent",

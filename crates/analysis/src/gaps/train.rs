@@ -10,14 +10,14 @@ const TOGETHER_PART: u64 = 10;
 /// But no longer than this.
 const TOGETHER_MAX_NS: u64 = 20_000;
 
-/// One thing that passed a tap.
+/// A packet at a tap.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event {
     pub(super) t_ns: u64,
     /// Bytes on the line, or bytes acknowledged.
     pub(super) bytes: u32,
     pub(super) segments: u32,
-    /// How long the path took, if there are two taps.
+    /// One-way delay of the path; `None` with a single tap.
     pub(super) delay_ns: Option<u64>,
 }
 
@@ -27,9 +27,9 @@ pub(super) struct Train {
     pub(super) kind: Kind,
     pub(super) tap: Tap,
     pub(super) events: Vec<Event>,
-    /// Events that follow each other within this time came together.
+    /// Largest gap of back-to-back events.
     pub(super) together_ns: u64,
-    /// For how long nobody had looked when half of them came.
+    /// Median uncertainty of the times: time since the tap was last polled.
     pub(super) unseen_ns: u64,
 }
 

@@ -41,11 +41,11 @@ pub struct Facts {
     pub loops: LoopFacts,
     /// Parameters negotiated at login.
     pub agreed: Option<Negotiated>,
-    /// Questions that the source leaves open, in sentences.
+    /// Unanswerable questions for lack of data in the source, one sentence each.
     pub cannot_know: Vec<String>,
 }
 
-/// The path as the load meets it.
+/// Network path under the load: round-trip times, line rate and line utilisation.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct PathFacts {
     /// Base round-trip time in seconds: the smallest that TCP measured.
@@ -67,7 +67,7 @@ pub struct LoopFacts {
     pub cpu: PerEnd,
 }
 
-/// A number for each end.
+/// One value for each end.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct PerEnd {
     /// Initiator.
@@ -114,9 +114,9 @@ pub struct StageTimes {
     pub store_bytes_per_s: Option<f64>,
     /// Requests in the store at a time.
     pub store_inside: Option<f64>,
-    /// At the target in all, without the wait of the answer for the socket.
+    /// Total time at the target, without the response's wait for the socket.
     pub target: Option<f64>,
-    /// From the target's answer until its socket has all of it.
+    /// From the target's response until its socket has accepted all of it.
     pub answering: Option<f64>,
     /// Read: from the command's departure to the first data, at the initiator.
     pub first_data: Option<f64>,
@@ -133,7 +133,7 @@ pub struct TcpReceiver {
     pub window_bytes: Option<f64>,
     /// Limit of the receive buffer of one connection, in bytes.
     pub buffer_most_bytes: Option<f64>,
-    /// Packets that arrived behind a gap, since the connections were made: lost or reordered ones before them.
+    /// Out-of-order packets since the connections were established, due to loss or reordering.
     pub behind_gap_packets: Option<f64>,
 }
 

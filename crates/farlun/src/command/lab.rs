@@ -180,8 +180,8 @@ fn experiment(args: LabArgs) -> anyhow::Result<u8> {
         left_out,
     };
     // Before the progress bar starts its thread: threads inherit which signals are taken over.
-    let signals = EndSignals::take_over().context("take over signals")?;
-    let lab = Lab::new(std::env::current_exe().context("find this program")?).ended_by(signals);
+    let signals = EndSignals::take_over().context("cannot take over signals")?;
+    let lab = Lab::new(std::env::current_exe().context("cannot find this program")?).ended_by(signals);
     let mut progress: Box<dyn Progress> = match stderr().is_terminal() {
         true => Box::new(Bar::new()),
         false => Box::new(Lines::default()),

@@ -32,7 +32,7 @@ pub struct Range {
 
 /// Blocks that may wait for the file, or for the network.
 const WAITING_BLOCKS: usize = 64;
-/// How soon to look again when the file has nothing yet.
+/// Poll interval while the file reader has no block yet.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Reads a range into a file, from the file's start.
@@ -84,12 +84,12 @@ impl<'a> ToFile<'a> {
         })
     }
 
-    /// Bytes that have come so far.
+    /// Bytes received so far.
     pub fn done_bytes(&self) -> u64 {
         self.done_bytes
     }
 
-    /// Gives the writer as many blocks as it has room for.
+    /// Passes blocks to the writer until its queue is full.
     fn hand_over(&mut self) {
         while let (Some(blocks), Some(block)) = (&self.blocks, self.overflow.pop_front()) {
             match blocks.try_send(block) {
@@ -106,7 +106,9 @@ impl<'a> ToFile<'a> {
         match self.writer.take().map(JoinHandle::join) {
             None => Ok(()),
             Some(Ok(result)) => result,
-            Some(Err(_)) => Err(io::Error::other("the thread that writes the file panicked")),
+            Some(Err(_)) => {
+                Err(io::Error::other("the file writer panicked; the file is incomplete, report a bug"))
+            }
         }
     }
 }

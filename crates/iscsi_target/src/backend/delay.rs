@@ -1,7 +1,7 @@
-//! A store that takes its time: every command waits before it begins.
+//! Artificial latency of a LUN: every command waits before its execution.
 //!
-//! Only how long is said here. The waiting is done by the loop, by the clock and not by a thread, so that
-//! thousands of commands wait at the same time, as they do in front of a real store.
+//! This file computes delays only. The event loop waits with timers, not in threads, so that thousands of
+//! commands wait concurrently, as in the queue of a real device.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,39 +12,39 @@ use event::{format_delay, parse_delay};
 use super::chance;
 use crate::lun::OptionError;
 
-/// How long commands wait; by default not at all.
+/// Delays of reads and of writes; zero by default.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Delays {
-    /// Those that look at the medium.
+    /// Delay of commands that only read the medium, such as READ and VERIFY.
     pub read: Delay,
-    /// Those that change it or make it durable.
+    /// Delay of commands that modify or flush the medium, such as WRITE and SYNCHRONIZE CACHE.
     pub write: Delay,
 }
 
-/// A time between two bounds, every one as likely as another.
+/// A random delay, uniformly distributed between two bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Delay {
     least: Duration,
     most: Duration,
 }
 
-/// Initiators give up on commands after half a minute or so: a longer delay is a mistake.
+/// Upper limit of a delay. Initiators abort a command after about 30 s, so a longer delay is a mistake.
 const MOST: Duration = Duration::from_secs(60);
 
 impl Delays {
-    /// Whether nothing waits.
+    /// Returns true if both delays are always zero.
     pub fn is_none(self) -> bool {
         self.read.is_none() && self.write.is_none()
     }
 }
 
 impl Delay {
-    /// Whether it is no time at all.
+    /// Returns true if the delay is always zero.
     pub fn is_none(self) -> bool {
         self.most.is_zero()
     }
 
-    /// The time of the `nth` command.
+    /// Returns the delay of the `nth` command; `seed` makes it reproducible.
     pub fn of(self, seed: u64, nth: u64) -> Duration {
         let range_ns = (self.most - self.least).as_nanos() as u64;
         let extra_ns = (u128::from(chance::draw(seed, nth)) * u128::from(range_ns + 1)) >> 64;

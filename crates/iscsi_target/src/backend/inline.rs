@@ -1,16 +1,16 @@
-//! What is served inline: slices that the sockets are written from and read into, by the loop that owns
-//! them, without a copy, a lock or a thread. And the same behind a lock, for wrappers, which are stores.
+//! Inline backends: the event loop sends from and receives into their slices, without a copy, a lock or a worker
+//! thread. [`Locked`] puts a lock around one, for wrappers that need a [`BlockStore`].
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::{BackendError, BlockStore, Memory, Null};
 
-/// Bytes that need no waiting for.
+/// A backend that the event loop accesses synchronously: RAM or the null device.
 #[derive(Debug)]
 pub enum Inline {
-    /// Memory.
+    /// RAM.
     Memory(Memory),
-    /// Zeros, and a place to write to.
+    /// Null device: reads return zeros, writes are discarded.
     Null(Null),
 }
 
@@ -23,7 +23,7 @@ impl Inline {
         }
     }
 
-    /// A stretch to send from, at most a transfer long.
+    /// Returns the bytes of a range, at most one transfer, to send from.
     pub fn bytes(&self, offset_bytes: u64, len_bytes: usize) -> &[u8] {
         match self {
             Inline::Memory(memory) => &memory.bytes()[offset_bytes as usize..][..len_bytes],
@@ -31,7 +31,8 @@ impl Inline {
         }
     }
 
-    /// Space for `len_bytes` that follow `after_bytes` of the same PDU, which begins at `offset_bytes`.
+    /// Returns the buffer for the next `len_bytes` of a PDU with data at `offset_bytes`; `after_bytes` of it have been
+    /// received.
     pub fn space(&mut self, offset_bytes: u64, after_bytes: usize, len_bytes: usize) -> &mut [u8] {
         match self {
             Inline::Memory(memory) => {
@@ -41,7 +42,7 @@ impl Inline {
         }
     }
 
-    /// Makes a stretch read as zeros.
+    /// Zeroes a range.
     pub fn zero(&mut self, offset_bytes: u64, len_bytes: u64) {
         match self {
             Inline::Memory(memory) => memory.zero(offset_bytes, len_bytes),
@@ -50,7 +51,7 @@ impl Inline {
     }
 }
 
-/// An [`Inline`] as a store. Wrappers make it slower anyway, so one lock and a copy do no harm.
+/// An [`Inline`] as a [`BlockStore`], for wrappers. Their own cost exceeds that of a lock and a copy.
 #[derive(Debug)]
 pub struct Locked {
     inner: RwLock<Inline>,
@@ -59,13 +60,13 @@ pub struct Locked {
 }
 
 impl Locked {
-    /// Takes `inner`.
+    /// Wraps `inner`.
     pub fn new(inner: Inline) -> Locked {
         let len_bytes = inner.len_bytes();
         Locked { inner: RwLock::new(inner), len_bytes, gate: RwLock::default() }
     }
 
-    // A worker that panicked has left bytes and nothing that they would have to agree with.
+    // Poisoning is ignored: a panicked worker leaves bytes without any invariant.
     fn shared(&self) -> RwLockReadGuard<'_, Inline> {
         self.inner.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -103,7 +104,7 @@ impl BlockStore for Locked {
         &self.gate
     }
 
-    /// As the same bytes without a lock.
+    /// No write cache, like the wrapped backend.
     fn has_write_cache(&self) -> bool {
         false
     }

@@ -59,18 +59,18 @@ pub enum Backend {
 
 /// A store whose operations may block. Every method may be called from several threads at once.
 pub trait BlockStore: fmt::Debug + Send + Sync {
-    /// Size in bytes, as it was found last.
+    /// Size in bytes at the last measurement.
     fn len_bytes(&self) -> u64;
 
-    /// Size in bytes that it has now; may block.
+    /// Measures the current size in bytes; may block.
     fn measure(&self) -> Result<u64, BackendError> {
         Ok(self.len_bytes())
     }
 
-    /// It was found to have grown to this size.
+    /// Records a growth to this size.
     fn set_len(&self, _len_bytes: u64) {}
 
-    /// The file that it is in, to look what others do to it.
+    /// The backing file, watched for changes by other processes; `None` without a file.
     fn watched(&self) -> Option<Arc<Watched>> {
         None
     }
@@ -118,7 +118,7 @@ pub trait BlockStore: fmt::Debug + Send + Sync {
         true
     }
 
-    /// Writes hold it shared; a command that reads, and writes depending on that, holds it alone.
+    /// Lock for atomic commands: writes hold it shared, a read-modify-write such as COMPARE AND WRITE exclusively.
     fn gate(&self) -> &RwLock<()>;
 
     /// Whether a write that was answered can still be lost with the power (WCE of the caching mode
@@ -128,11 +128,11 @@ pub trait BlockStore: fmt::Debug + Send + Sync {
     /// Bytes per physical block, a power of two; 1 if it has none.
     fn physical_block_bytes(&self) -> u32;
 
-    /// What is best read, written and unmapped in multiples of, in bytes: a power of two.
+    /// Optimal granularity of reads, writes and UNMAP, in bytes: a power of two.
     fn granularity_bytes(&self) -> u32;
 }
 
-/// Why a store did not do what it was asked.
+/// Error of a store operation.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum BackendError {
     /// The space behind a thinly provisioned LUN is used up; more space cures it.
@@ -144,7 +144,7 @@ pub enum BackendError {
     /// The store is not what it was when it was opened: cut short, unplugged, a stale handle.
     #[error("the storage behind the LUN is gone: {0}")]
     Gone(String),
-    /// Not now, but soon.
+    /// Temporarily not ready.
     #[error("the storage behind the LUN is not ready: {0}")]
     NotReady(String),
 }
@@ -184,7 +184,7 @@ impl Backend {
         }
     }
 
-    /// What is best unmapped in multiples of, in bytes. For memory anything is as good.
+    /// Optimal unmap granularity in bytes. RAM has no preference.
     pub fn granularity_bytes(&self) -> u32 {
         match self {
             Backend::Inline(_) => 1,

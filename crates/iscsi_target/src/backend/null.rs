@@ -1,4 +1,4 @@
-//! A LUN of nothing: reads give zeros, writes are forgotten. For measuring everything but a store.
+//! Null device: reads return zeros, writes are discarded. For measurements without a store.
 //!
 //! It costs no more memory than the largest transfer, whatever its size.
 
@@ -8,14 +8,14 @@ use crate::scsi::TRANSFER_MAX_BYTES;
 #[derive(Debug)]
 pub struct Null {
     len_bytes: u64,
-    /// Never written, so the system need not find memory for it.
+    /// Never written, so the kernel maps no pages for it.
     zeros: Vec<u8>,
-    /// Where writes land, one over the other; of it only as much is touched as one PDU brings.
+    /// Target of all writes, overwritten by each; only the length of one PDU is touched.
     sink: Vec<u8>,
 }
 
 impl Null {
-    /// So many zeros.
+    /// Null device of `len_bytes`.
     pub fn new(len_bytes: u64) -> Null {
         let transfer = len_bytes.min(u64::from(TRANSFER_MAX_BYTES)) as usize;
         Null { len_bytes, zeros: vec![0; transfer], sink: vec![0; transfer] }
@@ -26,12 +26,12 @@ impl Null {
         self.len_bytes
     }
 
-    /// So many bytes, at most a transfer.
+    /// Returns `len_bytes` zeros; at most one transfer.
     pub(super) fn zeros(&self, len_bytes: usize) -> &[u8] {
         &self.zeros[..len_bytes]
     }
 
-    /// Space for bytes that follow others of the same PDU, which stay as they are until the next.
+    /// Returns the buffer for the next bytes of a PDU. Its earlier bytes stay valid until the next PDU.
     pub(super) fn sink(&mut self, after_bytes: usize, len_bytes: usize) -> &mut [u8] {
         &mut self.sink[after_bytes..][..len_bytes]
     }

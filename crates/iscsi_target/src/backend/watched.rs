@@ -126,7 +126,7 @@ impl fmt::Display for Finding {
             ),
             Kind::Replaced => write!(
                 f,
-                "{path} is another file now; sessions go on with the old one until the LUN is taken out and put in again"
+                "{path} is another file now; sessions use the old one until the LUN is removed and re-added"
             ),
             Kind::Renamed => write!(
                 f,

@@ -34,7 +34,7 @@ pub struct Options {
     pub block_len_bytes: Option<u32>,
     /// All memory of a memory LUN is taken at the start.
     pub prealloc: bool,
-    /// Past the page cache, or through it; `None` leaves it to us.
+    /// True for O_DIRECT; false or `None` for the page cache.
     pub direct: Option<bool>,
     /// The file that keeps persistent reservations, if not the default of its kind.
     pub reservations: Option<PathBuf>,
@@ -42,20 +42,20 @@ pub struct Options {
     pub serial: Option<Serial>,
     /// NAA designator, if it is set.
     pub naa: Option<Naa>,
-    /// How long commands wait before they begin.
+    /// Artificial latency of commands.
     pub delays: Delays,
-    /// What the store moves at most.
+    /// Throughput limit of the store.
     pub rate: Option<BitRate>,
-    /// Which commands fail.
+    /// Rules of fault injection.
     pub faults: Vec<FaultRule>,
-    /// Begins the chances of delays and faults.
+    /// Seed of random delays and faults.
     pub seed: Option<u64>,
 }
 
 /// Why an option cannot be taken.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum OptionError {
-    /// There is no such word.
+    /// Unknown option or value.
     #[error("'{found}' is no {what}; did you mean '{nearest}'?{hint}")]
     Unknown {
         /// The word.

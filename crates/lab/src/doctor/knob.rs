@@ -66,14 +66,14 @@ impl Caller {
             }
             Limiter::QueueLimit => {
                 let was = self.queue_limit.take()?;
-                Some(format!("no --queue-limit {was}"))
+                Some(format!("without --queue-limit {was}"))
             }
             Limiter::CommandWindow => {
                 self.sessions = more(self.sessions, SESSIONS_MAX)?;
                 Some(format!("--sessions {}: each has a command window of its own", self.sessions))
             }
             Limiter::R2t => std::mem::take(&mut self.has_small_bursts).then(|| {
-                "no --first-burst, --max-burst, --r2ts and --initial-r2t: data comes without being asked for"
+                "without --first-burst, --max-burst, --r2ts and --initial-r2t: writes send unsolicited data"
                     .to_owned()
             }),
             Limiter::BlockSize => {
@@ -88,7 +88,7 @@ impl Caller {
                 Some(format!("--connections {}: each has windows and buffers of its own", self.connections))
             }
             Limiter::Pacing => match std::mem::replace(&mut self.pacing, Pacing::Follow) {
-                Pacing::AtMost(rate) => Some(format!("no --pace {rate}")),
+                Pacing::AtMost(rate) => Some(format!("without --pace {rate}")),
                 as_it_was => {
                     self.pacing = as_it_was;
                     None
@@ -96,12 +96,12 @@ impl Caller {
             },
             Limiter::DeviceQueue => (self.pacing == Pacing::Off).then(|| {
                 self.pacing = Pacing::Follow;
-                "no --no-pacing: what is sent is spread over the round trip".to_owned()
+                "without --no-pacing: data are paced over the round trip".to_owned()
             }),
             Limiter::CongestionWindow => {
                 let more = self.warmup.max(WARM_UP_MORE);
                 self.warmup += more;
-                Some(format!("measured {} later", format_delay(more)))
+                Some(format!("warm-up extended by {}", format_delay(more)))
             }
             // Of the target, of the path, or without a setting.
             Limiter::Nagle

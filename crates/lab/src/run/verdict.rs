@@ -1,4 +1,4 @@
-//! What came of one attempt at a cell: figures, an invalid run, or a failure.
+//! Verdict on one attempt at a cell: valid figures, an invalid run, or a failed command.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::outlook::Streak;
 /// Exit codes from here on are that of a shell: 128 and the number of the signal that ended the command.
 const BY_SIGNAL: i64 = 128;
 
-/// What came of one attempt.
+/// Verdict on one attempt.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Verdict {
     /// It yields figures.
@@ -98,8 +98,7 @@ fn unfinished(wan: &Value, dir: &Path, load: &Load) -> Vec<String> {
         let host = other["host"].as_str().unwrap_or_default();
         let is_near = host.starts_with("near") && further(load).any(|own| own == host);
         if is_near && other["asked_to_end"] == Value::Bool(true) {
-            reasons
-                .push(format!("the command in {host} had not ended long after the first one, and was ended"));
+            reasons.push(format!("the command in {host} outlived the first one by far and was stopped"));
         }
     }
     let dirs = std::iter::once(dir.to_owned()).chain(further(load).map(|host| dir.join(host)));
@@ -107,11 +106,11 @@ fn unfinished(wan: &Value, dir: &Path, load: &Load) -> Vec<String> {
         let name = entry.file_name().to_string_lossy().into_owned();
         if let Some(table) = name.strip_suffix(".parquet.partial") {
             reasons
-                .push(format!("the table {table} was not finished: who wrote it was killed, or had no room"));
+                .push(format!("the table {table} is incomplete: its writer was killed or the disk is full"));
         }
     }
     if let Some(lost @ 1..) = wan["kernel"]["lost_events"].as_u64() {
-        reasons.push(format!("{lost} events of the kernel were lost: the machine was too busy"));
+        reasons.push(format!("{lost} kernel trace events were lost: CPU too busy; stop other programs"));
     }
     reasons
 }
@@ -125,7 +124,7 @@ pub(super) fn missing(dir: &Path) -> Vec<String> {
         Ok(lost) => {
             let words = |(table, rows): (String, u64)| {
                 format!(
-                    "{rows} rows of the table {table} could not be kept: the machine or its disk was too busy"
+                    "{rows} rows of the table {table} were dropped: CPU or disk too busy; stop other programs"
                 )
             };
             lost.into_iter().map(words).collect()
@@ -200,7 +199,7 @@ fn verdict(ended: &Ended, dir: &Path, wan: Option<&Value>, has_load: bool, load:
 /// An exit code in words.
 fn ended_with(code: i64) -> String {
     match code - BY_SIGNAL {
-        signal @ 1.. => format!("was ended by signal {signal} (exit code {code})"),
+        signal @ 1.. => format!("was killed by signal {signal} (exit code {code}, log in {LOG_FILE})"),
         _ => format!("ended with exit code {code}"),
     }
 }
@@ -256,7 +255,7 @@ mod tests {
                 "near2/io-near.parquet",
                 2,
                 Verdict::Invalid(vec![
-                    "2 rows of the table io could not be kept: the machine or its disk was too busy"
+                    "2 rows of the table io were dropped: CPU or disk too busy; stop other programs"
                         .to_owned(),
                 ]),
             ),
@@ -293,7 +292,7 @@ mod tests {
             judge(&Ended::Exited(0), dir.path(), &Load { initiators, ..load("ours") }).verdict
         };
         let invalid = |text: &str| Verdict::Invalid(vec![text.to_owned()]);
-        let ended = "the command in near2 had not ended long after the first one, and was ended";
+        let ended = "the command in near2 outlived the first one by far and was stopped";
         assert_eq!(judged(&document("near2", 143), 2), invalid(ended));
         assert_eq!(judged(&document("near2", 143), 1), Verdict::Valid, "company");
         let full = failed("the command in near2 ended with exit code 1", false);
@@ -301,12 +300,12 @@ mod tests {
 
         let mut lost = document("near2", 0);
         lost["kernel"] = json!({"lost_events": 3});
-        let words = "3 events of the kernel were lost: the machine was too busy";
+        let words = "3 kernel trace events were lost: CPU too busy; stop other programs";
         assert_eq!(judged(&lost, 1), invalid(words));
 
         fs::create_dir(dir.path().join("near2")).unwrap();
         fs::write(dir.path().join("near2/sockets-near.parquet.partial"), "").unwrap();
-        let partial = "the table sockets-near was not finished: who wrote it was killed, or had no room";
+        let partial = "the table sockets-near is incomplete: its writer was killed or the disk is full";
         assert_eq!(judged(&document("near3", 143), 1), Verdict::Valid, "that of company");
         assert_eq!(judged(&document("near3", 143), 2), invalid(partial));
     }
@@ -328,9 +327,10 @@ mod tests {
         };
         check(asked(143), "", &done, &Verdict::Valid);
         check(asked(1), "", &done, &failed("the far command ended with exit code 1", false));
-        let crashed = failed("the far command was ended by signal 11 (exit code 139)", false);
+        let crashed =
+            failed("the far command was killed by signal 11 (exit code 139, log in wan.log)", false);
         check(document(0, 139, true), "", &done, &crashed);
-        let killed = failed("the near command was ended by signal 9 (exit code 137)", false);
+        let killed = failed("the near command was killed by signal 9 (exit code 137, log in wan.log)", false);
         check(document(137, 0, true), "", &Ended::Exited(137), &killed);
         check(
             document(0, 0, false),

@@ -36,22 +36,22 @@ const LONGEST_BYTES: usize = 255;
 /// A hash algorithm of CHAP_A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
-    /// 5
+    /// MD5: CHAP_A code 5.
     Md5,
-    /// 6
+    /// SHA-1: CHAP_A code 6.
     Sha1,
-    /// 7
+    /// SHA-256: CHAP_A code 7.
     Sha256,
-    /// 8
+    /// SHA3-256: CHAP_A code 8.
     Sha3_256,
 }
 
 impl Algorithm {
-    /// All of them, the strongest first.
+    /// All algorithms, strongest first.
     pub const STRONGEST_FIRST: &'static [Algorithm] =
         &[Algorithm::Sha3_256, Algorithm::Sha256, Algorithm::Sha1, Algorithm::Md5];
 
-    /// Its name in flags.
+    /// Name in command-line flags.
     pub const fn name(self) -> &'static str {
         match self {
             Algorithm::Md5 => "md5",
@@ -61,12 +61,12 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm of this name.
+    /// Parses a flag name such as `sha256`; `None` for an unknown one.
     pub fn from_name(name: &str) -> Option<Algorithm> {
         Algorithm::STRONGEST_FIRST.iter().copied().find(|algorithm| algorithm.name() == name)
     }
 
-    /// Its number in CHAP_A.
+    /// CHAP_A code.
     pub(super) const fn number(self) -> u8 {
         match self {
             Algorithm::Md5 => 5,

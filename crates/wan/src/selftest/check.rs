@@ -1,4 +1,4 @@
-//! A figure with its bound, and what keeps it from being one.
+//! Measurements with their bounds, and the reasons that invalidate one.
 
 use event::{Bytes, format_delay};
 use link::Shape;
@@ -9,26 +9,26 @@ use super::SelfTest;
 use super::rig::Seen;
 use crate::Spec;
 
-/// A figure and the bound it must keep.
+/// A measured value and its bound.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Check {
-    /// What was measured.
+    /// Name of the measured quantity.
     pub name: String,
-    /// `None` if the run was not valid for it.
+    /// Measured value; `None` if the measurement is invalid.
     pub value: Option<f64>,
-    /// `<=` or `>=`.
+    /// Comparison of value and bound: `<=` or `>=`.
     pub op: &'static str,
-    /// What the value must not be above, or below.
+    /// Bound: the upper limit for `<=`, the lower limit for `>=`.
     pub bound: f64,
     /// Unit of both.
     pub unit: &'static str,
-    /// Whether it is within.
+    /// True if the value keeps its bound; false without a value.
     pub ok: bool,
-    /// The path it was measured on, and what was on it.
+    /// Emulated path and workload of the measurement.
     pub path: String,
 }
 
-/// The figures so far.
+/// Measurements so far.
 #[derive(Default)]
 pub(super) struct Checks {
     list: Vec<Check>,
@@ -39,7 +39,7 @@ pub(super) struct Checks {
 }
 
 impl Checks {
-    /// The figures that follow come from a path with this shape, on which is this `load`.
+    /// Sets the path and the workload of the following measurements.
     pub(super) fn on(&mut self, spec: &Spec, load: &str) {
         let Shape { delay, rate, queue_bytes } = spec.near.shape;
         let (delay, queue, mtu) = (format_delay(delay), Bytes(queue_bytes), spec.mtu_bytes);
@@ -47,7 +47,7 @@ impl Checks {
         self.path = format!("{rate}, {delay} one way, queue {queue}, MTU {mtu}{cut}; {load}");
     }
 
-    /// `name` must be at most `bound`.
+    /// Adds a value with an upper bound.
     pub(super) fn at_most(&mut self, name: &str, value: Option<f64>, bound: f64, unit: &'static str) {
         let ok = value.is_some_and(|value| value <= bound);
         self.list.push(Check {
@@ -61,7 +61,7 @@ impl Checks {
         });
     }
 
-    /// `name` must be at least `bound`.
+    /// Adds a value with a lower bound.
     pub(super) fn at_least(&mut self, name: &str, value: Option<f64>, bound: f64, unit: &'static str) {
         let ok = value.is_some_and(|value| value >= bound);
         self.list.push(Check {
@@ -75,7 +75,7 @@ impl Checks {
         });
     }
 
-    /// Whether what was `seen` while `what` was measured yields a figure; a reason is noted if not.
+    /// Returns true if the measurement of `what` is valid; otherwise records the reasons.
     pub(super) fn accept(&mut self, what: &str, seen: &Seen) -> bool {
         self.realtime |= seen.cost.realtime;
         self.others_busy = self.others_busy.max(seen.others_busy);
@@ -90,19 +90,19 @@ impl Checks {
             );
         }
         for (count, of) in [
-            (seen.traffic.no_buffer, "packets found no buffer"),
-            (seen.traffic.device_refused, "packets were refused by the receiving device"),
+            (seen.traffic.no_buffer, "packets were dropped because the emulator had no buffer for them"),
+            (seen.traffic.device_refused, "packets were dropped because the receiving device refused them"),
             (seen.traffic.lost_rows, "packets were not recorded"),
             (seen.device_drops, "packets were dropped by the sending device"),
         ] {
             if count > 0 {
-                self.refuse(what, &format!("{count} {of}, expected none"));
+                self.refuse(what, &format!("{count} {of}, expected none; repeat it on an idle machine"));
             }
         }
         self.reasons.len() == found
     }
 
-    /// Notes why `what` has no figure.
+    /// Marks the measurement of `what` as invalid, with the reason.
     pub(super) fn refuse(&mut self, what: &str, why: &str) {
         self.reasons.push(format!("{what}: {why}"));
     }

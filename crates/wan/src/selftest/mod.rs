@@ -1,4 +1,4 @@
-//! The emulator measures itself: how exact are its delays, its rates and its losses, and how much does it carry?
+//! Self-test of the emulator: accuracy of delay, rate and loss, and capacity.
 //!
 //! End to end and with the path's own table as the prediction: a probe's time from one device to the other host, minus
 //! what the model gave it, is what emulating added. Everything runs in this process over paths of its own. What the
@@ -18,7 +18,7 @@ pub use check::Check;
 use crate::WanError;
 use check::Checks;
 
-/// How much time to take.
+/// Duration of the self-test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effort {
     /// A minute.
@@ -27,36 +27,36 @@ pub enum Effort {
     Quick,
 }
 
-/// What the emulator is like on this machine.
+/// Accuracy and capacity of the emulator on this machine.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SelfTest {
     /// Every figure with its bound.
     pub checks: Vec<Check>,
-    /// Whether every figure could be taken.
+    /// True if every measurement is valid.
     pub valid: bool,
-    /// Why not: a sentence each.
+    /// Reasons for invalid measurements, one sentence each.
     pub reasons: Vec<String>,
-    /// Which bounds the added delay has: `real-time` if the kernel gave the emulator that priority, as it does to root,
-    /// `ordinary` if not.
+    /// Bounds of the added delay: `real-time` if the kernel granted that priority to the emulator, as it does to root,
+    /// otherwise `ordinary`.
     pub bounds: &'static str,
-    /// Whether the kernel gave the emulator real-time priority.
+    /// True if the kernel granted the emulator real-time priority.
     pub realtime: bool,
-    /// Processors that other processes kept busy, in the measurement that they disturbed most.
+    /// CPUs used by other processes during the most disturbed measurement.
     pub others_busy: f64,
-    /// What they may keep busy before a figure is invalid.
+    /// Upper limit of `others_busy` for a valid measurement.
     pub others_busy_max: f64,
     /// Processors of this machine.
     pub cpus: usize,
 }
 
 impl SelfTest {
-    /// Whether every figure is within its bound.
+    /// Returns true if every value keeps its bound.
     pub fn ok(&self) -> bool {
         self.checks.iter().all(|check| check.ok)
     }
 }
 
-/// Measures everything; `progress` is told what comes next.
+/// Runs all measurements; `progress` receives the name of each before it starts.
 pub fn selftest(effort: Effort, progress: &mut dyn FnMut(&str)) -> Result<SelfTest, WanError> {
     let mut checks = Checks::default();
     progress("delay");

@@ -69,7 +69,7 @@ pub(crate) fn run(args: AnalyzeArgs) -> anyhow::Result<u8> {
     let runs = folders.iter().map(RunDir::open).collect::<Result<Vec<_>, _>>().map_err(Exit::usage)?;
     if let Some(list) = list {
         if let Some(folder) = folders.first() {
-            return Err(Exit::usage(format!("{} is a folder, --list is of capture files", folder.display())));
+            return Err(Exit::usage(format!("{} is a folder; --list needs capture files", folder.display())));
         }
         return lists(&files, &interfaces, list);
     }

@@ -113,7 +113,7 @@ pub(super) fn run(url: &str, args: LiveArgs, is_json: bool) -> anyhow::Result<u8
         warmup: Duration::ZERO,
     };
     // Before any thread starts: threads inherit which signals are taken over.
-    let ending = args.out.is_none().then(Ending::watch).transpose().context("take over signals")?;
+    let ending = args.out.is_none().then(Ending::watch).transpose().context("cannot take over signals")?;
     // What is not there, or not for us, is said before anything is made.
     let disk = crate::session::open(url, &options)?;
     let rtt = disk.session().min_rtt().unwrap_or_default();
@@ -122,8 +122,8 @@ pub(super) fn run(url: &str, args: LiveArgs, is_json: bool) -> anyhow::Result<u8
     let pace = Pace { rtt, time: args.time };
     caller.warmup = pace.warmup(StepRole::Nominal);
     close(disk)?;
-    let temporary =
-        ending.as_ref().map(Temporary::create).transpose().context("make a temporary directory")?;
+    let temporary = ending.as_ref().map(Temporary::create).transpose();
+    let temporary = temporary.context("cannot create a temporary folder; set TMPDIR, or give --out DIR")?;
     let kept = args.out;
     let out = kept.as_deref().or(temporary.as_ref().map(Temporary::path));
     let Some(out) = out else { unreachable!("what is not kept is temporary") };

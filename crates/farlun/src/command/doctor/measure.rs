@@ -45,7 +45,7 @@ impl Live<'_> {
                 spent += began.elapsed();
             }
         }
-        let diagnosis = diagnose(plan.seen()).context("the load that was asked for was not run")?;
+        let diagnosis = diagnose(plan.seen()).context("the requested load was not measured")?;
         Ok(Examined { loads: plan.seen().to_vec(), diagnosis })
     }
 
@@ -101,7 +101,7 @@ impl Live<'_> {
         let ran = Ran {
             command: self.command(load),
             window: (ns(near.warmup_ns), ns(counted)),
-            near: serde_json::to_value(&near).context("write down what the load said")?,
+            near: serde_json::to_value(&near).context("cannot encode the result of the load as JSON")?,
             note,
         };
         Ok(self.record.ran(ran)?)

@@ -133,7 +133,7 @@ pub(crate) fn run(args: WanArgs) -> anyhow::Result<u8> {
     match args.part {
         Some(Part::Enter { host, command }) => Err(enter(host, command)),
         Some(Part::Selftest(args)) => selftest::run(&args),
-        Some(Part::Guard) => wan::guard::stand().map(|()| exit::DONE).context("read standard input"),
+        Some(Part::Guard) => wan::guard::stand().map(|()| exit::DONE).context("cannot read standard input"),
         None => emulate(args, None),
     }
 }
@@ -169,7 +169,7 @@ fn emulate(args: WanArgs, capturing: Option<&Capturing>) -> anyhow::Result<u8> {
         trace_kernel: args.trace_kernel,
         keep_output: is_json,
         class: args.validity.map_or(Class::Throughput, For::class),
-        program: Some(std::env::current_exe().context("find this program")?),
+        program: Some(std::env::current_exe().context("cannot find this program")?),
     };
     let (taps, tapping) = match capturing {
         None => (None, None),
@@ -209,7 +209,7 @@ fn emulate(args: WanArgs, capturing: Option<&Capturing>) -> anyhow::Result<u8> {
     tapped.iter().for_each(captured::warn);
     if let Some(KernelTraced { lost_events: lost @ 1.., .. }) = outcome.kernel {
         note!(
-            "farlun: {lost} events of the kernel are missing in kernel.parquet: it was too busy to be recorded"
+            "farlun: {lost} kernel trace events are missing in kernel.parquet: CPU too busy; stop other programs"
         );
     }
     if let Some(error) = untapped {

@@ -1,4 +1,4 @@
-//! `farlun wan selftest`: what the emulator reaches on this machine.
+//! `farlun wan selftest`: accuracy and capacity of the emulator on this machine.
 
 use clap::Args;
 use wan::WanError;

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn completed_commands_are_those_with_a_visible_or_numbered_status() {
     let whole = HiddenCounts {
-        commands: HiddenBounds { least: 0, most: 0 },
+        commands: HiddenBounds { least: 5, most: 5 },
         statuses: Some(HiddenBounds { least: 15, most: 15 }),
         statuses_visible: false,
         begun: true,
@@ -18,6 +18,12 @@ fn completed_commands_are_those_with_a_visible_or_numbered_status() {
         (counts, sent, HiddenCounts { statuses_visible: true, ..whole }, Count::Exact(80)),
         // A status without its command is that of a hidden one.
         (counts, sent, whole, Count::Exact(100)),
+        (
+            counts,
+            sent,
+            HiddenCounts { commands: HiddenBounds { least: 0, most: 0 }, ..whole },
+            Count::Exact(95),
+        ),
         // Or of one that was sent before the capture begins.
         (counts, sent, HiddenCounts { begun: false, ..whole }, between(80, 100)),
         // Or of one that was completed by inference.
