@@ -76,7 +76,7 @@ impl Connections {
             let (from_ns, to_ns) = (self.span.last_ns(), packet.t_ns);
             self.edges.push(FileEdge { from_ns, to_ns, lacks_bytes: false });
         }
-        self.span.take(packet.t_ns, false);
+        self.span.take(packet.t_ns, true);
         let Some(index) = self.index(segment, interface, packet.t_ns) else { return false };
         self.last = index;
         let connection = &mut self.all[index];

@@ -35,7 +35,8 @@ pub fn shown_words<W: AsRef<OsStr>>(words: impl IntoIterator<Item = W>) -> Vec<S
     let is_record = words.iter().any(|word| word.contains(RECORD));
     let mut is_secret = false;
     let shown = words.iter().map(|word| {
-        let is_flag = word == FLAG || word == PASSWORD || is_record && VALUE_FLAGS.contains(&word.as_str());
+        let is_flag = [FLAG, PASSWORD].iter().any(|flag| word.eq_ignore_ascii_case(flag))
+            || is_record && VALUE_FLAGS.contains(&word.as_str());
         if std::mem::replace(&mut is_secret, is_flag) {
             return HIDDEN.to_owned();
         }
@@ -238,6 +239,7 @@ mod tests {
             "qemu -iscsi user=me,password=..."
         );
         assert_eq!(words(&["Password=hunter2"]), "Password=...");
+        assert_eq!(words(&["mount", "--Password", "hunter2"]), "mount --Password ...");
         // Elsewhere it asks for more output.
         assert_eq!(words(&["curl", "-v", "h", "-verbose"]), "curl -v h -verbose");
         assert_eq!(

@@ -173,7 +173,7 @@ impl Disk {
         let is_supported = has_unmap && limits.unmap_max > 0 && limits.unmap_descriptors_max > 0;
         Ok(is_supported.then(|| UnmapLimits {
             block_len_bytes: self.block_len_bytes,
-            blocks_max: limits.unmap_max,
+            blocks_max: blocks_of_unmap(limits.unmap_max, self.block_len_bytes),
             granularity_blocks: limits.unmap_granularity.max(1),
             alignment_blocks: limits.unmap_alignment.unwrap_or(0),
         }))
@@ -209,6 +209,15 @@ impl Disk {
     pub fn close(self) -> Result<Option<Trace>, Error> {
         self.client.close()
     }
+}
+
+/// Longest UNMAP of ours, 64 GiB: 1 TiB takes 16. Targets that name no limit may take longer than any timeout for the whole LUN.
+const UNMAP_MAX_BYTES: u64 = 64 << 30;
+
+/// Blocks of our longest UNMAP, at a target with this MAXIMUM UNMAP LBA COUNT.
+fn blocks_of_unmap(unmap_max: u32, block_len_bytes: u32) -> u32 {
+    let ours = UNMAP_MAX_BYTES / u64::from(block_len_bytes.max(1));
+    unmap_max.min(u32::try_from(ours).unwrap_or(u32::MAX))
 }
 
 /// Limits of UNMAP: SBC-4 section 6.6.4.

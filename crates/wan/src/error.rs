@@ -138,6 +138,17 @@ pub enum WanError {
         /// What a packet takes.
         packet_bytes: u64,
     },
+    /// A policer that no full packet would pass.
+    #[error(
+        "--police has a burst of {burst_bytes} bytes, expected {packet_bytes} for a packet at least; give a larger burst or a \
+         smaller --mtu"
+    )]
+    PolicerBurst {
+        /// Length of the burst.
+        burst_bytes: u64,
+        /// Length of the largest packet on the wire.
+        packet_bytes: u64,
+    },
     /// A device's ring empties at the rate of one line.
     #[error("--ring with --near-rates: a ring empties at the rate of one line; leave one of the two out")]
     RingOfLines,

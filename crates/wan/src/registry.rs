@@ -62,13 +62,16 @@ impl Registered {
         let pid = std::process::id();
         let directory = directory();
         own(&directory).map_err(|source| WanError::Registry { path: directory.clone(), source })?;
-        // One process may run several paths; their descriptors differ as long as they run.
-        let name = format!("wan-{pid}-{}", hosts[0].namespace.descriptor());
+        let failed = |source| WanError::Registry { path: directory.clone(), source };
+        let outside = nursery::pid_namespace().map_err(failed)?;
+        // One process may run several paths; their descriptors differ as long as they run. Processes of two PID namespaces
+        // may have one number.
+        let name = format!("wan-{outside}-{pid}-{}", hosts[0].namespace.descriptor());
         let path = directory.join(format!("{name}.json"));
         let failed = |source| WanError::Registry { path: path.clone(), source };
         let entry = Entry {
             pid,
-            outside: nursery::pid_namespace().map_err(failed)?,
+            outside,
             inside: site.pid_namespace(),
             t_ns: clock::now().as_nanos(),
             descriptors: of_each(&hosts, |host| host.namespace.descriptor()),

@@ -151,6 +151,12 @@ impl Spec {
                 return Err(WanError::Hosts { side: side.name(), found });
             }
         }
+        let packet_bytes = self.packet_bytes();
+        for contract in [&self.near, &self.far].into_iter().filter_map(|line| line.police) {
+            if contract.burst_bytes < packet_bytes {
+                return Err(WanError::PolicerBurst { burst_bytes: contract.burst_bytes, packet_bytes });
+            }
+        }
         for line in [&self.near, &self.far].into_iter().filter(|line| !line.own.rates.is_empty()) {
             let (rates, hosts) = (line.own.rates.len(), self.near_hosts);
             if rates != usize::from(hosts) {
@@ -160,7 +166,7 @@ impl Spec {
             if together > rate {
                 return Err(WanError::NearRatesTogether { together, rate });
             }
-            let (queue_bytes, packet_bytes) = (line.least_queue_bytes(), self.packet_bytes());
+            let queue_bytes = line.least_queue_bytes();
             if line.queue_packets.is_none() && queue_bytes < packet_bytes {
                 return Err(WanError::NearQueue { queue_bytes, packet_bytes });
             }
@@ -249,6 +255,16 @@ mod tests {
             let text = said(mbits, ring).expect_err(part);
             assert!(text.contains(part), "{text}");
         }
+    }
+
+    #[test]
+    fn a_policer_lets_the_largest_packet_pass() {
+        let mut spec = Spec::new(Duration::ZERO, BitRate(100_000_000), None, 9000);
+        spec.far.police = Some("10mbit/9038".parse().expect("a contract"));
+        assert!(spec.check().is_ok());
+        spec.far.police = Some("10mbit/9037".parse().expect("a contract"));
+        let text = spec.check().expect_err("no full packet would pass").to_string();
+        assert!(text.contains("a burst of 9037 bytes, expected 9038"), "{text}");
     }
 
     #[test]

@@ -3,13 +3,18 @@
 use anyhow::anyhow;
 use clap::Args;
 use event::Bytes;
-use initiator::Discard;
+use initiator::{Discard, Range};
 use net::clock;
 use serde_json::json;
 
 use crate::command::read::range;
 use crate::exit::{DONE, Exit};
 use crate::session::{SessionArgs, bytes_bar, close, failed, open};
+
+/// Commands between two flushes: a lost session costs no more than these again.
+const STRETCH_COMMANDS: u64 = 256;
+/// Attempts at one stretch that a lost session spoils.
+const PASSES_MAX: u32 = 8;
 
 /// Discard the blocks of a LUN, so that its store has their room back (UNMAP)
 #[derive(Args, Debug)]
@@ -55,27 +60,43 @@ pub(crate) fn run(args: DiscardArgs) -> anyhow::Result<u8> {
     };
     let bar = bytes_bar(range.len_bytes);
     let started = clock::now();
-    let mut commands = 0;
-    loop {
+    let (mut commands, mut durable_bytes, mut passes) = (0, 0, 0);
+    while durable_bytes < range.len_bytes {
+        let stretch_bytes =
+            (range.len_bytes - durable_bytes).min(limits.max_bytes().saturating_mul(STRETCH_COMMANDS));
+        let stretch = Range { offset_bytes: range.offset_bytes + durable_bytes, len_bytes: stretch_bytes };
         let resets = disk.session().resets();
-        let mut progress = |done| bar.set_position(done);
+        let mut progress = |done| bar.set_position(durable_bytes + done);
         let client = disk.client();
-        let mut work = Discard::new(range, limits, client.buffers(), &mut progress);
+        let mut work = Discard::new(stretch, limits, client.buffers(), &mut progress);
         let result = client.run(&mut work);
         commands += work.commands();
-        let done_bytes = work.done_bytes();
-        let result = result.and_then(|()| disk.synchronize());
-        if let Err(error) = result {
-            bar.finish_and_clear();
-            return Err(failed(error).context(format!(
-                "the range is only partly discarded: {} of {} were confirmed",
-                Bytes(done_bytes),
+        let partly = || {
+            format!(
+                "the range is only partly discarded: {} of {} are durable",
+                Bytes(durable_bytes),
                 Bytes(range.len_bytes)
-            )));
+            )
+        };
+        if let Err(error) = result.and_then(|()| disk.synchronize()) {
+            bar.finish_and_clear();
+            return Err(failed(error).context(partly()));
         }
         // A target that was restarted or reset in between has lost what it had not made durable.
         if disk.session().resets() == resets {
-            break;
+            (durable_bytes, passes) = (durable_bytes + stretch_bytes, 0);
+            continue;
+        }
+        passes += 1;
+        if passes == PASSES_MAX {
+            bar.finish_and_clear();
+            return Err(anyhow!(
+                "the session was lost or reset in each of {PASSES_MAX} attempts at {} bytes, expected one without; look at the \
+                 target and the line, then discard the rest from --offset {}",
+                stretch_bytes,
+                stretch.offset_bytes
+            )
+            .context(partly()));
         }
     }
     bar.finish_and_clear();

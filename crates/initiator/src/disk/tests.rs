@@ -25,6 +25,13 @@ fn a_page_that_is_longer_than_was_asked_for() {
 }
 
 #[test]
+fn an_unmap_is_no_longer_than_64_gib() {
+    let blocks_max = |unmap_max, block_len_bytes| blocks_of_unmap(unmap_max, block_len_bytes);
+    assert_eq!([blocks_max(u32::MAX, 512), blocks_max(u32::MAX, 4_096)], [1 << 27, 1 << 24]);
+    assert_eq!([blocks_max(8_192, 512), blocks_max(8_192, 1 << 20)], [8_192; 2]);
+}
+
+#[test]
 fn the_size_is_asked_for_in_the_short_form_where_the_long_one_is_unknown() {
     let failed = |sense: Sense| {
         let (status, sense) = (Status::CHECK_CONDITION, Some(sense));

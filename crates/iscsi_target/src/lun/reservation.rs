@@ -424,7 +424,11 @@ impl Reservations {
 
 impl PersistentState {
     /// A registration that was kept without a user becomes that of the first user with its name and ISID.
+    /// Where that user has a registration already, the other one is dropped.
     fn adopt(&mut self, port: &Arc<Port>) {
+        if self.registrants.iter().any(|(kept, _)| kept == port) {
+            self.registrants.retain(|(kept, _)| !port.adopts(kept));
+        }
         let registrants = self.registrants.iter_mut().map(|(kept, _)| kept);
         let holder = self.held.as_mut().map(|held| &mut held.holder);
         registrants.chain(holder).filter(|kept| port.adopts(kept)).for_each(|kept| *kept = Arc::clone(port));

@@ -105,6 +105,18 @@ fn lines_of_their_own(cell: &Cell, near_hosts: u32) -> Option<String> {
     }
 }
 
+/// Reason why no full packet passes the policer of a path.
+fn policed_packets(path: &Path) -> Option<String> {
+    let packet_bytes = u64::from(path.mtu_bytes + FRAMING_BYTES);
+    let contracts = path.lines().into_iter().filter_map(|line| line.police);
+    let burst_bytes =
+        contracts.map(|contract| contract.burst_bytes).min().filter(|burst| *burst < packet_bytes)?;
+    Some(format!(
+        "police has a burst of {burst_bytes} bytes, expected {packet_bytes} for a packet at least; give a larger burst or a \
+         smaller mtu"
+    ))
+}
+
 /// Why a cell cannot be run, and the keys that could be changed.
 fn impossible(cell: &Cell, plan: &Plan) -> Option<(&'static [&'static str], String)> {
     let all = || std::iter::once(&cell.load).chain(cell.backgrounds.iter().map(|b| &b.load));
@@ -116,6 +128,9 @@ fn impossible(cell: &Cell, plan: &Plan) -> Option<(&'static [&'static str], Stri
             cell.words()
         );
         return Some((&["initiators", "targets"], text));
+    }
+    if let Some(text) = policed_packets(&cell.path) {
+        return Some((&["police", "mtu", "path"], text));
     }
     if let Some(text) = lines_of_their_own(cell, near) {
         return Some((&["near_rates", "initiators", "ring", "rate", "queue", "path"], text));

@@ -32,11 +32,13 @@ pub(in crate::tcp) struct WindowScale {
     /// With the edges that have passed the tap: a lower bound.
     passed: Search,
     is_believed: bool,
+    /// The shift that was known last: doubt comes and goes.
+    last_known: Option<u8>,
 }
 
 impl WindowScale {
     /// Takes the end of new data, the right edge that the sender knew with a scale, and the one that has passed the tap;
-    /// true if the shift was known and is not any more. `round_trips` between tap and sender have been measured.
+    /// true if another shift was known before. `round_trips` between tap and sender have been measured.
     pub(in crate::tcp) fn permit(
         &mut self,
         end: u64,
@@ -44,11 +46,11 @@ impl WindowScale {
         passed: impl Fn(u8) -> Option<u64>,
         round_trips: u64,
     ) -> bool {
-        let before = self.shift();
         self.is_believed = round_trips >= ROUND_TRIPS_MIN;
         self.passed.permit(end, passed);
         self.known.permit(end, known);
-        before.is_some() && self.shift() != before
+        let Some(shift) = self.shift() else { return false };
+        self.last_known.replace(shift).is_some_and(|before| before != shift)
     }
 
     /// Least shift that permits the data so far.
@@ -182,5 +184,28 @@ mod tests {
         assert_eq!(scale(0, 0), Some(3));
         assert_eq!(scale(6_000, 0), None);
         assert_eq!(scale(6_000, ROUND_TRIPS_MIN), Some(3));
+    }
+
+    /// Acknowledgements of a stretch are lost at the tap, and the shift that was known is doubtful meanwhile.
+    #[test]
+    fn doubt_that_passes_is_no_change() {
+        let mut scale = WindowScale::default();
+        let (mut acked, mut doubts, mut changes) = (0, 0, 0);
+        for n in 60..6_060_u64 {
+            let is_lost = (2_000..2_200).contains(&n);
+            acked = if is_lost { acked } else { (n - 60) * 1_000 };
+            let edge = move |shift: u8| Some(acked + (64_000_u64 << shift));
+            changes += u32::from(scale.permit(n * 1_000, edge, edge, ROUND_TRIPS_MIN));
+            doubts += u32::from(n > 1_000 && scale.shift().is_none());
+        }
+        assert_eq!((scale.shift(), changes), (Some(0), 0));
+        assert!(doubts > 0, "the stretch is long enough for doubt");
+        // More than that scale permits, with all acknowledgements.
+        for n in 6_060..8_060_u64 {
+            let acked = (n - 120) * 1_000;
+            let edge = move |shift: u8| Some(acked + (64_000_u64 << shift));
+            changes += u32::from(scale.permit(n * 1_000, edge, edge, ROUND_TRIPS_MIN));
+        }
+        assert_eq!((scale.shift(), changes), (Some(1), 1));
     }
 }

@@ -141,6 +141,25 @@ fn a_registration_without_a_user_goes_to_the_first_one() {
     assert_eq!(room.held(), Some((7, 1)));
 }
 
+/// CHAP is switched off and on again, and the initiator has registered each time.
+#[test]
+fn a_registration_without_a_user_is_dropped_where_the_user_has_one() {
+    let room = &mut Room::new();
+    let [first, plain, again] = [Nexus(10), Nexus(11), Nexus(12)];
+    room.begin_as(first, first, Some("alice"));
+    room.done(first, ReserveOut::Register, 0, (0, 7));
+    room.luns.end(first, false);
+    room.begin_as(plain, first, None);
+    room.done(plain, ReserveOut::Register, 0, (0, 9));
+    room.done(plain, ReserveOut::Reserve, 1, (9, 0));
+    room.luns.end(plain, false);
+    room.begin_as(again, first, Some("alice"));
+    assert!(room.may(again, &WRITE) && !room.may(A, &WRITE));
+    assert_eq!(room.held(), Some((7, 1)));
+    room.done(again, ReserveOut::Register, 0, (7, 0));
+    room.out(again, ReserveOut::Register, 0, (9, 0), &Outcome::Conflict);
+}
+
 #[test]
 fn reserve_and_release() {
     for (reserve, release) in [(0x16, 0x17), (0x56, 0x57)] {

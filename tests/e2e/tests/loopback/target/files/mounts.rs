@@ -12,7 +12,8 @@ pub(crate) struct Loop {
     pub(crate) path: PathBuf,
 }
 
-/// A mounted file system.
+/// A mounted file system. A mount namespace that somebody makes meanwhile, as every emulated path does, has a copy of the
+/// mount. It goes with the original only below a shared mount, so there is one.
 pub(crate) struct Mount {
     pub(crate) path: PathBuf,
 }
@@ -56,22 +57,34 @@ impl Drop for Loop {
 impl Mount {
     /// What is on `device`, at `path`.
     pub(crate) fn device(device: &Path, path: &Path) -> Mount {
-        std::fs::create_dir_all(path).expect("a folder");
+        let mount = Mount::shared(path);
         output(Command::new("mount").args([device, path]));
-        Mount { path: path.to_owned() }
+        mount
     }
 
     /// A file system in memory that holds `len_bytes`.
     pub(crate) fn memory(len_bytes: u64, path: &Path) -> Mount {
-        std::fs::create_dir_all(path).expect("a folder");
+        let mount = Mount::shared(path);
         let options = format!("size={len_bytes}");
         output(Command::new("mount").args(["-t", "tmpfs", "-o", &options, "farlun-test"]).arg(path));
-        Mount { path: path.to_owned() }
+        mount
+    }
+
+    /// A folder that is a shared mount of itself.
+    fn shared(path: &Path) -> Mount {
+        std::fs::create_dir_all(path).expect("a folder");
+        output(Command::new("mount").arg("--bind").args([path, path]));
+        let mount = Mount { path: path.to_owned() };
+        output(Command::new("mount").arg("--make-shared").arg(path));
+        mount
     }
 }
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.path).status();
+        // The file system, and the folder below it.
+        for _ in 0..2 {
+            let _ = Command::new("umount").arg(&self.path).status();
+        }
     }
 }
