@@ -13,8 +13,8 @@ use crate::session::{SessionArgs, bytes_bar, close, failed, open};
 
 /// Commands between two flushes: a lost session costs no more than these again.
 const STRETCH_COMMANDS: u64 = 256;
-/// Attempts at one stretch that a lost session spoils.
-const PASSES_MAX: u32 = 8;
+/// Attempts at one stretch.
+const ATTEMPTS_MAX: u32 = 8;
 
 /// Discard the blocks of a LUN, so that its store has their room back (UNMAP)
 #[derive(Args, Debug)]
@@ -23,8 +23,8 @@ Examples:
   farlun discard iscsi://10.0.0.7/iqn.2026-11.io.farlun:scratch/0 --overwrite
   farlun discard iscsi://10.0.0.7/iqn.2026-11.io.farlun:scratch/0 --offset 1GiB --length 16GiB --overwrite
 
-What is in the range is lost, so nothing is done without --overwrite. Each command covers as much as the LUN takes (VPD page
-B0h). Done means durable: the target's cache is synchronised at the end.")]
+The data of the range is lost, so nothing is done without --overwrite. Each command covers as much as the LUN takes (VPD page
+B0h), 64 GiB at most. Done means durable: the target's cache is synchronised after every 256 commands and at the end.")]
 pub(crate) struct DiscardArgs {
     /// iscsi://HOST[:PORT]/IQN/LUN
     url: String,
@@ -60,43 +60,26 @@ pub(crate) fn run(args: DiscardArgs) -> anyhow::Result<u8> {
     };
     let bar = bytes_bar(range.len_bytes);
     let started = clock::now();
-    let (mut commands, mut durable_bytes, mut passes) = (0, 0, 0);
-    while durable_bytes < range.len_bytes {
-        let stretch_bytes =
-            (range.len_bytes - durable_bytes).min(limits.max_bytes().saturating_mul(STRETCH_COMMANDS));
-        let stretch = Range { offset_bytes: range.offset_bytes + durable_bytes, len_bytes: stretch_bytes };
+    let mut commands = 0;
+    let mut stretches = Stretches::new(range, limits.max_bytes().saturating_mul(STRETCH_COMMANDS));
+    while let Some(stretch) = stretches.next() {
         let resets = disk.session().resets();
+        let durable_bytes = stretches.durable_bytes;
         let mut progress = |done| bar.set_position(durable_bytes + done);
         let client = disk.client();
         let mut work = Discard::new(stretch, limits, client.buffers(), &mut progress);
         let result = client.run(&mut work);
         commands += work.commands();
-        let partly = || {
-            format!(
+        let result = result.and_then(|()| disk.synchronize()).map_err(failed);
+        // A target that was restarted or reset in between has lost what it had not made durable.
+        let result = result.and_then(|()| stretches.end(disk.session().resets() == resets));
+        if let Err(error) = result {
+            bar.finish_and_clear();
+            return Err(error.context(format!(
                 "the range is only partly discarded: {} of {} are durable",
                 Bytes(durable_bytes),
                 Bytes(range.len_bytes)
-            )
-        };
-        if let Err(error) = result.and_then(|()| disk.synchronize()) {
-            bar.finish_and_clear();
-            return Err(failed(error).context(partly()));
-        }
-        // A target that was restarted or reset in between has lost what it had not made durable.
-        if disk.session().resets() == resets {
-            (durable_bytes, passes) = (durable_bytes + stretch_bytes, 0);
-            continue;
-        }
-        passes += 1;
-        if passes == PASSES_MAX {
-            bar.finish_and_clear();
-            return Err(anyhow!(
-                "the session was lost or reset in each of {PASSES_MAX} attempts at {} bytes, expected one without; look at the \
-                 target and the line, then discard the rest from --offset {}",
-                stretch_bytes,
-                stretch.offset_bytes
-            )
-            .context(partly()));
+            )));
         }
     }
     bar.finish_and_clear();
@@ -122,4 +105,78 @@ pub(crate) fn run(args: DiscardArgs) -> anyhow::Result<u8> {
         );
     }
     Ok(DONE)
+}
+
+/// Parts of a range that are made durable one after the other.
+struct Stretches {
+    range: Range,
+    stretch_bytes: u64,
+    durable_bytes: u64,
+    /// Attempts at the present stretch that a lost session has spoiled.
+    spoiled: u32,
+}
+
+impl Stretches {
+    fn new(range: Range, stretch_bytes: u64) -> Stretches {
+        Stretches { range, stretch_bytes, durable_bytes: 0, spoiled: 0 }
+    }
+
+    /// Next stretch, or the same one again; `None` at the end of the range.
+    fn next(&self) -> Option<Range> {
+        let len_bytes = (self.range.len_bytes - self.durable_bytes).min(self.stretch_bytes);
+        let offset_bytes = self.range.offset_bytes + self.durable_bytes;
+        (len_bytes > 0).then_some(Range { offset_bytes, len_bytes })
+    }
+
+    /// Ends an attempt at the stretch. Its blocks are durable if the session was neither lost nor reset meanwhile.
+    fn end(&mut self, is_durable: bool) -> anyhow::Result<()> {
+        let Some(stretch) = self.next() else { return Ok(()) };
+        if is_durable {
+            (self.durable_bytes, self.spoiled) = (self.durable_bytes + stretch.len_bytes, 0);
+            return Ok(());
+        }
+        self.spoiled += 1;
+        if self.spoiled < ATTEMPTS_MAX {
+            return Ok(());
+        }
+        Err(anyhow!(
+            "the session was lost or reset in each of {ATTEMPTS_MAX} attempts at {}, expected one without; look at the target and \
+             the line, then go on with --offset {}",
+            Bytes(stretch.len_bytes),
+            stretch.offset_bytes
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stretches() -> Stretches {
+        Stretches::new(Range { offset_bytes: 1_000, len_bytes: 250 }, 100)
+    }
+
+    #[test]
+    fn a_lost_session_costs_one_stretch() {
+        let mut stretches = stretches();
+        let mut tried = Vec::new();
+        for is_durable in [true, false, true, true] {
+            let Range { offset_bytes, len_bytes } = stretches.next().expect("a stretch is left");
+            tried.push((offset_bytes, len_bytes));
+            stretches.end(is_durable).expect("one loss is no end");
+        }
+        assert_eq!(tried, [(1_000, 100), (1_100, 100), (1_100, 100), (1_200, 50)]);
+        assert!(stretches.next().is_none());
+    }
+
+    #[test]
+    fn attempts_without_progress_end() {
+        let mut stretches = stretches();
+        stretches.end(true).expect("the first stretch is durable");
+        for _ in 1..ATTEMPTS_MAX {
+            stretches.end(false).expect("there are more attempts");
+        }
+        let said = stretches.end(false).expect_err("none was good").to_string();
+        assert!(said.contains("attempts at 100") && said.ends_with("go on with --offset 1100"), "{said}");
+    }
 }
