@@ -126,7 +126,18 @@ pub fn start_connect_from(
     if let Some(name) = congestion
         && self::congestion(&stream)? != name
     {
-        set_congestion(&stream, name)?;
+        // It was allowed before connect(), so that it is the route that forbids it.
+        set_congestion(&stream, name).map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => io::Error::new(
+                error.kind(),
+                format!(
+                    "the route to {} locks another congestion control than '{name}' (`congctl lock` of ip-route(8)); choose \
+                     none, or change the route",
+                    address.ip()
+                ),
+            ),
+            _ => error,
+        })?;
     }
     Ok(stream)
 }

@@ -77,6 +77,19 @@ fn the_congestion_control_of_the_path_is_that_of_sockets_that_choose_none() {
 }
 
 #[test]
+fn a_route_that_locks_its_congestion_control_is_named() {
+    need!(path::available(), skip::program("ip"));
+    let near = format!(
+        "ip route change 198.18.0.0/24 dev wan0 proto kernel scope link src 198.18.0.1 congctl lock reno || exit 1
+         {} stream {FAR}:5201 --time 1s --cc cubic; test $? = 1",
+        farlun_path().display()
+    );
+    let (_, printed) = over("--delay 1ms", None, &["sh", "-c", &near]);
+    let said = format!("the route to {FAR} locks another congestion control than 'cubic'");
+    assert!(printed.contains(&said), "{printed}");
+}
+
+#[test]
 fn what_a_host_says_on_its_own_link_is_no_packet_of_the_path() {
     need!(path::available(), skip::program("ping"));
     // The groups of all hosts of a link, and the one of routers, which the kernel itself asks now and then.
