@@ -145,7 +145,7 @@ impl TappedConnection {
         let first_edge = self.files.accounted as usize;
         self.files.accounted = file;
         if self.files.seen[direction] == file || segment.flags & (SYN | RST) != 0 {
-            self.skip_unwatched(&edges[first_edge..], budget);
+            self.skip_unwatched(&edges[first_edge..], false, budget);
             return None;
         }
         let is_first = self.files.seen[1 - direction] != file;
@@ -156,7 +156,8 @@ impl TappedConnection {
             _ => self.directions[1 - direction].gap_to(segment.ack),
         };
         if sent == 0 && acked == 0 {
-            self.skip_unwatched(&edges[first_edge..], budget);
+            let is_waiting = self.session.commands.table.len() > 0;
+            self.skip_unwatched(&edges[first_edge..], is_waiting, budget);
             return None;
         }
         let from_ns = edges.get(first_edge).map_or(self.last_ns, |edge| edge.from_ns.max(self.last_ns));
@@ -181,9 +182,11 @@ impl TappedConnection {
         Some(first_edge)
     }
 
-    /// Leaves out the time between files that nobody watched.
-    fn skip_unwatched(&mut self, edges: &[FileEdge], budget: &MemoryBudget) {
-        for edge in edges.iter().filter(|edge| edge.is_unwatched()) {
+    /// Leaves out the unwatched time between files. `stood_still`: no byte moved and commands were outstanding, which is a
+    /// stall, watched or not. Tools that rotate by time open the next file with the first packet behind a silence.
+    fn skip_unwatched(&mut self, edges: &[FileEdge], stood_still: bool, budget: &MemoryBudget) {
+        let is_skipped = |edge: &&FileEdge| edge.lacks_bytes || edge.is_unwatched() && !stood_still;
+        for edge in edges.iter().filter(is_skipped) {
             self.skip(edge.from_ns, edge.to_ns, budget);
         }
     }

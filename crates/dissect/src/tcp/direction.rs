@@ -79,7 +79,7 @@ pub(crate) struct SentSegment {
     pub(crate) flight_bytes: u64,
     /// Its window differs from the last one.
     pub(crate) window_moved: bool,
-    /// The peer's windows are others than they seemed: none is known to have been full so far.
+    /// The peer's window scale is another one than assumed: earlier full windows are withdrawn.
     pub(crate) scale_changed: bool,
 }
 

@@ -1,7 +1,7 @@
 //! The same conversation as imperfect captures have it: out of order, doubled, in tunnels and fragments, of one direction,
 //! with a file missing.
 
-use dissect::{CommandRow, Dissection, Dissector, FirstPackets, RowSink};
+use dissect::{CommandRow, Dissection, Dissector, FirstPackets, IscsiSummary, RowSink};
 use wire::pcap::Packet;
 
 use crate::tap::{MS, Tap};
@@ -377,41 +377,61 @@ fn no_command_is_invented_for_a_missing_file() {
     assert!(time.idle_s < whole_time.idle_s * 0.8, "{time:?} of {whole_time:?}");
 }
 
-/// A capture that was stopped for an hour while a command was outstanding; no byte is missing.
+/// A capture that was stopped for an hour between two commands; no byte is missing.
 #[test]
 fn time_between_files_is_nobodys() {
     const HOUR: u64 = 3_600_000 * MS;
     let mut tap = Tap::new((false, false));
     (1..=20).for_each(|cmd_sn| tap.read(cmd_sn, 1));
-    // The command of the last read is the end of the first file.
-    let cut = tap.frames.len() - 6;
+    let cut = tap.frames.len();
     (21..=40).for_each(|cmd_sn| tap.read(cmd_sn, 1));
     let (whole, whole_rows) = read(&[&tap.frames]);
-    let later: Vec<Frame> =
-        tap.frames[cut..].iter().map(|(t_ns, frame)| (t_ns + HOUR, frame.clone())).collect();
-    let (capture, rows) = read(&[&tap.frames[..cut], &later]);
-    let of = |capture: &Dissection| {
-        let iscsi = capture.connections[0].iscsi.as_ref().expect("iSCSI");
-        (iscsi.clone(), capture.connections[0].idle_gaps)
-    };
-    let ((whole, _), (iscsi, idle_gaps)) = (of(&whole), of(&capture));
+    let (capture, rows) = read(&[&tap.frames[..cut], &later(&tap.frames[cut..], HOUR)]);
+    let ((whole, _), (iscsi, idle_gaps)) = (iscsi_of(&whole), iscsi_of(&capture));
     assert_eq!((iscsi.commands.completed, idle_gaps), (whole.commands.completed, 0));
     let [time, expected] = [&iscsi, &whole].map(|iscsi| iscsi.time.expect("commands"));
     assert!(time.length_s <= expected.length_s && time.length_s > 0.9 * expected.length_s, "{time:?}");
     let reads = iscsi.commands.read_service.expect("reads");
-    assert_eq!((reads.count, reads.max_s < 0.1), (39, true), "{reads:?}");
-    let unknown = rows.commands.iter().filter(|row| row.service_ns.is_none()).count();
-    assert_eq!((rows.commands.len(), unknown), (whole_rows.commands.len(), 1));
-    let first_answer = iscsi.commands.first_answer.expect("reads");
-    assert!(first_answer.max_s < 0.1, "{first_answer:?}");
-    assert!(iscsi.commands.in_flight.is_some_and(|level| level.mean < 1.0), "{:?}", iscsi.commands.in_flight);
+    assert_eq!((reads.count, reads.max_s < 0.1), (40, true), "{reads:?}");
+    assert_eq!(rows.commands.len(), whole_rows.commands.len());
     let [initiator, target] = &capture.connections[0].directions;
     assert!([initiator, target].iter().all(|one| one.ack_rtt.is_none_or(|rtt| rtt.max_s < 1.0)));
 
     // Files that follow each other at once are no reason for an unknown time.
     let (capture, rows) = read(&[&tap.frames[..cut], &tap.frames[cut..]]);
-    assert_eq!(of(&capture).0.time, whole.time);
+    assert_eq!(iscsi_of(&capture).0.time, whole.time);
     assert!(rows.commands.iter().all(|row| row.service_ns.is_some()));
+}
+
+/// The store hangs for three seconds, and the next file begins with its answer, as with `tcpdump -G`.
+#[test]
+fn a_stall_that_ends_with_the_next_file_counts() {
+    const STALL: u64 = 3_000 * MS;
+    let mut tap = Tap::new((false, false));
+    (1..=20).for_each(|cmd_sn| tap.read(cmd_sn, 1));
+    // The command of the last read is the end of the first file.
+    let cut = tap.frames.len() - 6;
+    (21..=40).for_each(|cmd_sn| tap.read(cmd_sn, 1));
+    let later = later(&tap.frames[cut..], STALL);
+    let (whole, whole_rows) = read(&[&[&tap.frames[..cut], &later].concat()]);
+    let (capture, rows) = read(&[&tap.frames[..cut], &later]);
+    let (iscsi, expected) = (iscsi_of(&capture).0, iscsi_of(&whole).0);
+    assert_eq!(iscsi.time, expected.time);
+    assert!(iscsi.time.is_some_and(|time| time.target_s > 2.9), "{:?}", iscsi.time);
+    let reads = iscsi.commands.read_service.expect("reads");
+    assert_eq!((reads.count, reads.max_s > 2.9), (40, true), "{reads:?}");
+    let times = |rows: &Rows| rows.commands.iter().map(|row| row.service_ns).collect::<Vec<_>>();
+    assert_eq!(times(&rows), times(&whole_rows));
+}
+
+/// Frames that come so much later.
+fn later(frames: &[Frame], by_ns: u64) -> Vec<Frame> {
+    frames.iter().map(|(t_ns, frame)| (t_ns + by_ns, frame.clone())).collect()
+}
+
+/// The first connection's iSCSI, and its idle gaps.
+fn iscsi_of(capture: &Dissection) -> (IscsiSummary, u64) {
+    (capture.connections[0].iscsi.clone().expect("iSCSI"), capture.connections[0].idle_gaps)
 }
 
 /// A connection with a command outstanding that no later file shows.
