@@ -51,7 +51,7 @@ impl Options {
 
 #[cfg(test)]
 impl Options {
-    /// Options of tests: nothing is asked for, and one connection.
+    /// Options of tests: no digests, no authentication, one connection.
     pub(crate) fn plain() -> Options {
         use crate::near_end::InitiatorName;
 

@@ -220,7 +220,7 @@ pub struct Path {
     pub queue_bytes: u64,
     /// Largest IP packet.
     pub mtu: u32,
-    /// Whether there is no IPv4 on it.
+    /// True for a path without IPv4.
     pub ipv6: bool,
 }
 

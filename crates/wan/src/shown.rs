@@ -48,7 +48,7 @@ pub struct HostsShown {
     pub device: &'static str,
     /// The hosts, and their addresses.
     pub hosts: BTreeMap<String, Vec<IpAddr>>,
-    /// Whether there is no IPv4.
+    /// True for a path without IPv4.
     pub ipv6: bool,
     /// Congestion control of the hosts' sockets that choose none, if it was set.
     pub congestion: Option<String>,

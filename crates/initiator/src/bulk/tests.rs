@@ -10,7 +10,7 @@ use super::*;
 const BLOCK: u32 = 4096;
 const BLOCKS: u64 = 100;
 
-/// A disk that keeps what it is told in a cache until it is flushed.
+/// A disk with a volatile write cache.
 #[derive(Default)]
 struct Disk {
     cache: HashMap<u64, Vec<u8>>,
@@ -103,7 +103,7 @@ fn a_range_is_read_once_in_any_order_of_its_answers() {
         }
         let Some(mut request) = open.pop_back() else {
             let waits = work.resume_at().is_some() || work.is_over(now);
-            assert!(waits, "nothing is asked for after {asked:?}");
+            assert!(waits, "no request follows {asked:?}");
             std::thread::yield_now();
             continue;
         };

@@ -1,4 +1,4 @@
-//! A disk and what is asked of it.
+//! Requests of a disk: sizes, VPD pages, limits.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -424,7 +424,7 @@ impl Reservations {
 
 impl PersistentState {
     /// A registration that was kept without a user becomes that of the first user with its name and ISID.
-    /// Where that user has a registration already, the other one is dropped.
+    /// If that user has a registration already, the kept one is dropped.
     fn adopt(&mut self, port: &Arc<Port>) {
         if self.registrants.iter().any(|(kept, _)| kept == port) {
             self.registrants.retain(|(kept, _)| !port.adopts(kept));

@@ -60,8 +60,10 @@ fn loaded(machine: &mut Machine, op: &str, time: &str) -> Service {
     let mut bench =
         machine.farlun(["bench", &url, "--json", "--overwrite", "--op", op, "--connections", "4"]);
     bench.args(["--block", "64KiB", "--depth", "8", "--random", "--timeout", "4s", "--time", time]);
+    let before = lio::commands(machine);
     let load = Service::start(&mut bench);
     until("there are four connections", LIMIT, || established(machine) == 4);
+    until("something is read or written", LIMIT, || lio::commands(machine) > before + 100);
     load
 }
 
@@ -85,8 +87,6 @@ fn four_connections_that_are_reset() {
     lio::serve(&mut machine, "");
     lio::set(&mut machine, FOUR);
     let load = loaded(&mut machine, "write", "10s");
-    let before = lio::commands(&mut machine);
-    until("something is read or written", LIMIT, || lio::commands(&mut machine) > before + 100);
     let mut reset = Command::new("ss");
     output(&mut machine.near(reset.args(["-K", "dst", GUEST, "dport", "=", ":3260"])));
     until("they are gone", LIMIT, || established(&mut machine) == 0);
@@ -103,8 +103,6 @@ fn four_connections_that_fall_silent() {
     lio::serve(&mut machine, "");
     lio::set(&mut machine, FOUR);
     let load = loaded(&mut machine, "read", "16s");
-    let before = lio::commands(&mut machine);
-    until("something is read or written", LIMIT, || lio::commands(&mut machine) > before + 100);
     machine.set_link(0, "down");
     until("they are given up", LIMIT, || established(&mut machine) == 0);
     machine.set_link(0, "up");
