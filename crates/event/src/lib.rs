@@ -1,36 +1,27 @@
 //! Units of time and data, ids, one struct per traced event, and command lines without secrets.
 //!
-//! Everything here is plain data: no clock is read and nothing is written. `net` reads the clock,
-//! `tables` writes the tables whose rows these structs are, `analysis` reads them back.
+//! Plain data: no clock is read and nothing is written. `net` reads the clock, `tables` writes the tables whose rows
+//! these structs are, `analysis` reads them back. Add a traced event or a field of one in `trace/`, a unit in `units/`,
+//! a rule for text that is shown or logged in `log/`.
 
-mod command_line;
-mod cut;
-mod io;
-mod kernel;
-mod line_rate;
-mod login;
-mod packet;
-mod request;
-mod sink;
-mod socket;
-mod steered;
-mod tapped;
-mod time;
-mod unit;
-mod window;
+mod log;
+mod trace;
+mod units;
 
-pub use command_line::{shown_json, shown_text, shown_url, shown_words};
-pub use cut::{Cut, Look};
-pub use io::{Io, Op};
-pub use kernel::{KernelEvent, KernelPoint};
-pub use line_rate::{LineRate, PeerAddress};
-pub use login::Login;
-pub use packet::{Direction, Fate, Packet, Tcp};
-pub use request::{FarTimes, LayerTimes, Layers, NearTimes, PduKind, PduSeen, RequestId, TcpTimes, Way};
-pub use sink::Sink;
-pub use socket::{CongestionState, Host, SocketSample};
-pub use steered::{Decided, Granted, Steered};
-pub use tapped::Tapped;
-pub use time::Instant;
-pub use unit::{BitRate, Bytes, ParseError, format_delay, parse_delay};
-pub use window::{WindowKind, WindowNotice};
+pub use log::command_line::{shown_json, shown_text, shown_url, shown_words};
+pub use log::line_rate::{LineRate, PeerAddress};
+pub use trace::cut::{Cut, Look};
+pub use trace::io::{Io, Op};
+pub use trace::kernel::{KernelEvent, KernelPoint};
+pub use trace::login::Login;
+pub use trace::packet::{Direction, Fate, Packet, Tcp};
+pub use trace::request::{
+    FarTimes, LayerTimes, Layers, NearTimes, PduKind, PduSeen, RequestId, TcpTimes, Way,
+};
+pub use trace::sink::Sink;
+pub use trace::socket::{CongestionState, Host, SocketSample};
+pub use trace::steered::{Decided, Granted, Steered};
+pub use trace::tapped::Tapped;
+pub use trace::window::{WindowKind, WindowNotice};
+pub use units::instant::Instant;
+pub use units::quantity::{BitRate, Bytes, ParseError, format_delay, parse_delay};
