@@ -8,32 +8,17 @@ use control::{Arrived, Burst, BurstStart, Claim, Decision, Met};
 use event::{Host, Instant, Login, SocketSample, WindowNotice};
 use net::{Interest, Poll, Ready, TcpInfo, clock, tcp, tcp_info};
 
-use crate::advice::buffer_advice;
-use crate::digest::Digests;
-use crate::gate::Gate;
-use crate::rx::{Receiver, Rx, Scratch, Stop};
-use crate::sample::{BlackHole, Moved, socket_sample};
-use crate::spacing::Spacing;
-use crate::stamping::{Departed, Stamped, Stamping};
-use crate::steering::{Course, Steering, Work};
-use crate::tx::{Sender, Stamps, Tx};
-
-/// Limits on the work of one connection in a turn of the event loop, for each direction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Quantum {
-    /// Bytes moved.
-    pub bytes: usize,
-    /// PDUs received. A short PDU may request expensive work.
-    pub pdus: usize,
-}
-
-impl Quantum {
-    /// Quantum while no other connection of the event loop has work.
-    pub const ALONE: Quantum = Quantum { bytes: 4 << 20, pdus: usize::MAX };
-    /// Quantum of connections that share an event loop. A turn lasts tens of microseconds, the wait of another
-    /// connection's single request. The price is one more poll for each 64 KiB.
-    pub const SHARED: Quantum = Quantum { bytes: 64 << 10, pdus: 32 };
-}
+use crate::pacing::gate::Gate;
+use crate::pacing::spacing::Spacing;
+use crate::pacing::steering::{Course, Steering, Work};
+use crate::pdu::digest::Digests;
+use crate::pdu::quantum::Quantum;
+use crate::pdu::rx::{Receiver, Rx, Scratch, Stop};
+use crate::pdu::stamping::{Departed, Stamped, Stamping};
+use crate::pdu::tx::{Sender, Stamps, Tx};
+use crate::tcp::advice::buffer_advice;
+use crate::tcp::black_hole::BlackHole;
+use crate::tcp::sample::{Moved, socket_sample};
 
 /// Result of a turn of reading or writing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

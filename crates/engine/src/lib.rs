@@ -4,32 +4,26 @@
 //! It knows bytes and PDUs, neither SCSI nor sessions. One loop per thread; a connection belongs to
 //! one loop. Nothing here allocates, copies or makes a system call per PDU where a batch can share it.
 
-mod advice;
 mod buffer;
 mod connection;
-mod digest;
-mod fair;
-mod gate;
+mod pacing;
+mod pdu;
 mod reactor;
-mod rx;
-mod sample;
-mod spacing;
-mod stamping;
-mod steering;
+mod tcp;
 pub mod trace;
-mod tuning;
-mod tx;
 mod workers;
 
 pub use buffer::{Buffer, Buffers};
-pub use connection::{Connection, Progress, Quantum};
-pub use digest::Digests;
-pub use fair::FairQueue;
-pub use gate::Gate;
+pub use connection::{Connection, Progress};
+pub use pacing::gate::Gate;
+pub use pacing::steering::{Course, Pacing, Steering, Work};
+pub use pdu::digest::Digests;
+pub use pdu::quantum::Quantum;
+pub use pdu::rx::{Landing, Receiver, Scratch, Span, Stop};
+pub use pdu::stamping::{Departed, Mark, Stamped};
+pub use pdu::tx::{Outgoing, Sender};
 pub use reactor::{Service, Turn, run};
-pub use rx::{Landing, Receiver, Scratch, Span, Stop};
-pub use sample::{BlackHole, Moved, SAMPLE_EVERY, socket_sample, tcp_sample};
-pub use stamping::{Departed, Mark, Stamped};
-pub use steering::{Course, Pacing, Steering, Work};
-pub use tx::{Outgoing, Sender};
+pub use tcp::black_hole::BlackHole;
+pub use tcp::sample::{Moved, SAMPLE_EVERY, socket_sample, tcp_sample};
+pub use workers::fair_queue::FairQueue;
 pub use workers::{Claim, Step, Workers};

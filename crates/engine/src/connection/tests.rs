@@ -6,7 +6,7 @@ use std::time::Duration;
 use wire::iscsi::BHS_LEN;
 
 use super::*;
-use crate::tx::Outgoing;
+use crate::pdu::tx::Outgoing;
 
 /// A PDU to send.
 struct Block(Option<Vec<u8>>);

@@ -9,8 +9,8 @@ use slab::Slab;
 use wire::iscsi::Pdu;
 
 use super::{Tracer, seen};
-use crate::rx::Span;
-use crate::stamping::{Departed, Mark, Stamped};
+use crate::pdu::rx::Span;
+use crate::pdu::stamping::{Departed, Mark, Stamped};
 
 /// Requests that are known at a time. More are open only if a peer never lets one end; their rows are written
 /// as far as they came.

@@ -140,8 +140,8 @@ mod tests {
     use net::{Events, Poll};
 
     use crate::connection::{Connection, Progress};
-    use crate::steering::Course;
-    use crate::tx::{Outgoing, Sender};
+    use crate::pacing::steering::Course;
+    use crate::pdu::tx::{Outgoing, Sender};
 
     fn check(base: u64) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

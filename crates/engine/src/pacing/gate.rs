@@ -11,7 +11,7 @@ use std::time::Duration;
 use control::Order;
 use event::Instant;
 
-use crate::spacing::Spacing;
+use super::spacing::Spacing;
 
 /// Who waits for its turn asks no sooner: those before it wake up for portions that take longer.
 const ASK_AGAIN: Duration = Duration::from_micros(100);

@@ -14,7 +14,7 @@ use event::{BitRate, Granted, Instant, Steered, WindowNotice};
 use net::interface::takes_super_packets;
 use net::{TcpInfo, tcp, threshold};
 
-use crate::tuning::Tuning;
+use crate::tcp::tuning::Tuning;
 
 /// A policy and the socket settings that follow it.
 #[derive(Debug)]

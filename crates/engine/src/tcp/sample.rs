@@ -1,15 +1,11 @@
 //! One row of the table `sockets`.
 
-mod black_hole;
-
 use std::time::Duration;
 
 use event::{Host, Instant, SocketSample};
 use net::{TcpInfo, clock};
 
 use crate::reactor;
-
-pub use black_hole::BlackHole;
 
 /// What the application has moved over a connection, and wants to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

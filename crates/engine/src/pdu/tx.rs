@@ -9,8 +9,8 @@ use event::Instant;
 use net::{clock, stamps};
 use wire::iscsi::{BHS_LEN, padding};
 
-use crate::digest::{DIGEST_BYTES, Digests, Sum};
-use crate::stamping::{Departed, Mark};
+use super::digest::{DIGEST_BYTES, Digests, Sum};
+use super::stamping::{Departed, Mark};
 
 /// A PDU ready to go.
 #[derive(Debug)]

@@ -12,8 +12,8 @@ use event::Instant;
 use net::clock;
 use wire::iscsi::{BHS_LEN, Bhs, padding};
 
-use crate::connection::Quantum;
-use crate::digest::{DIGEST_BYTES, Digests, Sum};
+use super::digest::{DIGEST_BYTES, Digests, Sum};
+use super::quantum::Quantum;
 
 /// Bytes that one read may bring.
 const SCRATCH_BYTES: usize = 256 << 10;
