@@ -1,43 +1,32 @@
 //! Questions asked of a run: tables in, plain results out. One question per file.
 //!
 //! Nothing is drawn here and nothing is measured; times of a result are seconds, rates bits per second.
-//! [`capture`] diagnoses captures that `dissect` has read. [`Tour::collect`] asks every question of every cell of a run; its [`Metrics`] are what a plan's
-//! expectations name.
+//! [`capture`] diagnoses captures that `dissect` has read. [`Tour::collect`] computes every result of every cell of a
+//! run; plans name its [`Metrics`].
 
-pub mod account;
 pub mod capture;
-pub mod clock;
 pub mod compare;
-mod counter;
-pub mod cuts;
 pub mod diagram;
 pub mod doctor;
-pub mod ends;
-pub mod gain;
 pub mod gaps;
-mod gist;
-mod initiators;
-pub mod interval;
-pub mod latency;
-pub mod lateness;
 pub mod layers;
-pub mod limits;
-pub mod line;
-pub mod live;
-mod looking;
+mod load;
 mod metrics;
-pub mod ramp;
-pub mod sockets;
-mod states;
-mod steadiness;
-pub mod throughput;
-mod tour;
-pub mod turnaround;
+mod path;
+mod run;
+mod tcp;
 
-pub use gist::{Gist, Requests, Share};
+pub use compare::interval;
+pub use load::{latency, ramp, throughput, turnaround};
 pub use metrics::{LINE, METRICS, Metric, Metrics, Spread};
+pub use path::{accounting, clock, lateness, line};
+pub use run::cell::{CellResult, Point, Repeat};
+pub use run::error::TourError;
+pub use run::result::Tour;
+pub use run::summary::{Gist, Requests, Share};
+pub use run::{limits, policy_gain};
 pub use tables::manifest;
-pub use tour::{CellResult, Point, Repeat, Tour, TourError};
+pub use tcp::{cuts, live, sockets, windows};
 
 /// A moment of a series: seconds since the load began, and the value then.
 pub type Sample = (f64, f64);

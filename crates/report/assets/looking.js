@@ -1,5 +1,5 @@
 // Draws what is inside a cell: requests in each layer, one of them through all layers, and packets between the hosts.
-// Each drawing gets its element, its rows of numbers (see crates/report/src/looking) and page.js's way of plotting.
+// Each drawing gets its element, its rows of numbers (see crates/report/src/interactive) and page.js's way of plotting.
 (() => {
   "use strict";
   const GAP = "\u202f";

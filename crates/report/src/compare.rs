@@ -8,12 +8,13 @@ use analysis::{Repeat, Sample};
 use event::{BitRate, Bytes};
 use serde_json::{Value, json};
 
-use crate::decimate::decimate;
-use crate::figure::{Figure, headroom, short};
+use crate::figures::decimate::decimate;
+use crate::figures::figure::{Figure, headroom, short};
+use crate::figures::histogram::steps;
+use crate::figures::line_style::Key;
 use crate::format::{NONE, duration, escape, fixed, plain};
 use crate::page;
-use crate::stroke::Key;
-use crate::table::{Colour, Column, Field, Table, paint};
+use crate::tables::layout::{Colour, Column, Field, Table, paint};
 
 const SIDES: [(&str, &str); 2] = [("first", "var(--other-5)"), ("second", "var(--other-6)")];
 /// Samples of one line of a figure.
@@ -273,20 +274,5 @@ fn line(name: &str, colour: &str, samples: &[Sample]) -> Value {
         "y": thin.iter().map(|(_, y)| short(y / 1e6)).collect::<Vec<_>>(),
         "line": {"color": colour, "width": 1.6},
         "hovertemplate": format!("%{{y:.4~g}} Mb/s at %{{x:.2f}} s<extra>{name}</extra>"),
-    })
-}
-
-/// What is drawn for a class without packets: a logarithmic axis has no place for nothing.
-const EMPTY: f64 = 0.5;
-
-/// Classes of a histogram as a line of steps.
-pub(crate) fn steps(name: &str, colour: &str, histogram: &Histogram) -> Value {
-    let y = histogram.packets.iter().map(|n| if *n > 0 { *n as f64 } else { EMPTY });
-    json!({
-        "type": "scatter", "mode": "lines", "name": name,
-        "x": histogram.from_s.iter().map(|s| short(s * 1e6)).collect::<Vec<_>>(),
-        "y": y.collect::<Vec<_>>(), "text": histogram.packets,
-        "line": {"color": colour, "width": 1.4, "shape": "hv"},
-        "hovertemplate": format!("%{{text}} packets from %{{x:.4~g}} µs<extra>{name}</extra>"),
     })
 }

@@ -7,8 +7,8 @@ use analysis::{CellResult, Tour};
 use diagnosis::{Certainty, Diagnosis, Evidence, Performance, Verdict};
 
 use crate::format::{duration, escape, percent, plain};
-use crate::table::{Colour, paint};
 use crate::tables;
+use crate::tables::layout::{Colour, paint};
 
 /// Smallest gain of a final limiter that is shown.
 const GAIN_SHOWN: f64 = 1.05;

@@ -7,11 +7,11 @@ use analysis::gaps::capture::{Busiest, Found};
 use analysis::gaps::{Band, Cause, Compression, Gaps, Histogram, Kind, Pattern, Shown, Tap, TapGaps};
 use serde_json::{Value, json};
 
-use crate::compare::steps;
-use crate::figure::{Figure, short};
+use crate::figures::figure::{Figure, short};
+use crate::figures::histogram::steps;
+use crate::figures::line_style::Key;
 use crate::format::{NONE, duration, fixed, percent};
-use crate::stroke::Key;
-use crate::table::{Column, Field, Table};
+use crate::tables::layout::{Column, Field, Table};
 
 /// The taps that are drawn, with their colours: a third one differs from the second only if the emulator was late.
 const DRAWN: [(Tap, &str, &str); 2] =

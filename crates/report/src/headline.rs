@@ -2,8 +2,9 @@
 
 use analysis::{Gist, Share, Tour};
 
+use crate::doctor;
 use crate::format::{duration, percent, plain};
-use crate::{doctor, tables};
+use crate::tables;
 
 /// Loads that a sentence about single requests names.
 const NAMED: usize = 3;

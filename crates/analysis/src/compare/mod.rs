@@ -4,21 +4,27 @@
 //! sides have four repeats or more, repeats are compared. Otherwise the window of one repeat is cut into stretches,
 //! each with one value: that tells whether these two runs differ, and leaves open whether another pair would.
 
+pub mod interval;
+mod naming;
 mod refusal;
 mod significance;
+mod stretches;
 #[cfg(test)]
 mod tests;
 
 use serde::Serialize;
 
+use crate::Sample;
 use crate::gaps::{Cause, Kind, Tap};
-use crate::tour::{CellResult, Repeat, Tour};
-use crate::{METRICS, Sample};
+use crate::metrics::{METRICS, Spread};
+use crate::run::cell::{CellResult, Repeat};
+use crate::run::result::Tour;
 
 pub use refusal::Refusal;
+pub use stretches::STRETCHES;
 
-/// Stretches of a window that have a value each. Much shorter ones would depend on each other.
-pub const STRETCHES: usize = 20;
+use naming::{name, place};
+
 /// Repeats from which on they are compared instead of stretches: fewer could not show anything.
 const REPEATS_MIN: usize = 4;
 /// What is called a difference has a corrected chance below this.
@@ -277,7 +283,7 @@ fn together(repeat: &Repeat, kind: Kind, tap: Tap) -> Vec<f64> {
 }
 
 fn median(values: &[f64]) -> Option<f64> {
-    crate::Spread::of(values).map(|spread| spread.median)
+    Spread::of(values).map(|spread| spread.median)
 }
 
 fn paths(cells: [&CellResult; 2]) -> Vec<(&'static str, [u64; 2])> {
@@ -293,16 +299,4 @@ fn paths(cells: [&CellResult; 2]) -> Vec<(&'static str, [u64; 2])> {
 
 fn names(cells: &[CellResult]) -> Vec<String> {
     cells.iter().map(name).collect()
-}
-
-/// A cell as people know it: its load and its place.
-fn name(cell: &CellResult) -> String {
-    match place(cell) {
-        place if place.is_empty() => cell.load.clone(),
-        place => format!("{} at {place}", cell.load),
-    }
-}
-
-fn place(cell: &CellResult) -> String {
-    cell.point.iter().map(|(axis, value)| format!("{axis} {value}")).collect::<Vec<_>>().join(", ")
 }

@@ -1,6 +1,7 @@
 //! What cannot be compared, and the sentence that says so.
 
-use crate::tour::CellResult;
+use super::naming::name;
+use crate::run::cell::CellResult;
 
 /// Cells of a run that a sentence names.
 const NAMED: usize = 4;
@@ -57,13 +58,13 @@ pub enum Refusal {
 
 /// Whether a pair can be compared.
 pub(super) fn check(cells: [&CellResult; 2]) -> Result<(), Refusal> {
-    let cell = super::name(cells[0]);
+    let cell = name(cells[0]);
     for (which, of) in ["first", "second"].into_iter().zip(cells) {
         if !of.repeats.iter().any(|repeat| repeat.valid) {
-            return Err(Refusal::NotValid { cell: super::name(of), which });
+            return Err(Refusal::NotValid { cell: name(of), which });
         }
         if of.is_unvalidated() {
-            return Err(Refusal::Unvalidated { cell: super::name(of), which });
+            return Err(Refusal::Unvalidated { cell: name(of), which });
         }
     }
     if cells[0].op != cells[1].op {

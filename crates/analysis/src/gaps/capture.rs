@@ -7,9 +7,10 @@ use dissect::{ConnectionSummary, DirectionKey, DirectionSummary, Dissection, Pac
 use serde::Serialize;
 use wire::inet::tcp::{FIN, RST, SYN};
 
+use super::Gaps;
+use super::packet::{Drawing, PASSAGES_MAX, Passage};
 use super::pairs::{self, Kept};
-use super::{Drawing, Gaps, PASSAGES_MAX, Passage};
-use crate::line::ETHERNET_BYTES;
+use crate::path::line::ETHERNET_BYTES;
 
 /// Limit of directions.
 const WAYS_MAX: usize = 4_096;

@@ -203,7 +203,7 @@ fn occupied(starts: &[f64], period_ns: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Kind, Passage, Tap};
+    use super::super::packet::{Kind, Passage, Tap};
     use super::*;
 
     fn groups(starts: impl Iterator<Item = f64>) -> Vec<Group> {

@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use super::Passage;
+use super::packet::{LEAST, Passage};
 use super::train::TOGETHER_NS;
 
 /// A pair that comes at no more than this part of its spacing belongs to a run.
@@ -60,7 +60,7 @@ pub(super) fn of(data: &[Passage], acks: &[Passage]) -> Option<Compression> {
         .iter()
         .filter_map(|ack| ack.arrived_ns.map(|(due_ns, _)| (due_ns, ack.sent_ns, ack.bytes)))
         .collect();
-    if way.len() < super::LEAST {
+    if way.len() < LEAST {
         return None;
     }
     way.sort_unstable();

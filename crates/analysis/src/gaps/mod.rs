@@ -11,6 +11,7 @@ mod compression;
 mod groups;
 mod histogram;
 mod naming;
+mod packet;
 mod pairs;
 mod shown;
 mod spacing;
@@ -20,65 +21,18 @@ mod whole;
 
 use serde::Serialize;
 
+use crate::compare::STRETCHES;
+
 pub use compression::{Bursts, Compression};
 pub use histogram::Histogram;
 pub use naming::{Band, Cause, Pattern};
+pub use packet::{Drawing, Kind, PASSAGES_MAX, Passage, Tap};
 pub use shown::Shown;
 pub use table::collect;
 
 use naming::Seen;
+use packet::LEAST;
 use train::Train;
-
-/// Limit on analysed packets of one kind: one stretch of the run.
-pub const PASSAGES_MAX: usize = 250_000;
-/// Fewest packets for an analysis.
-const LEAST: usize = 256;
-
-/// Class of a packet.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// It carries payload.
-    Data,
-    /// Pure acknowledgement, without payload.
-    Acks,
-}
-
-/// Observation point on the path.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Tap {
-    /// Ingress: the path takes the packet from its sender. The only tap of a capture.
-    Sent,
-    /// Scheduled egress: delivery time in the model of the emulated path.
-    Due,
-    /// Egress: delivery to the receiver.
-    Received,
-}
-
-/// Times of one packet, or of one super-packet (GSO), at the taps.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Passage {
-    /// Time at the first tap.
-    pub sent_ns: u64,
-    /// Scheduled and actual time at the second tap; `None` with a single tap.
-    pub arrived_ns: Option<(u64, u64)>,
-    /// Data: bytes on the line. Acknowledgement: newly acknowledged payload bytes.
-    pub bytes: u32,
-    /// MTU-sized packets it stands for.
-    pub segments: u32,
-    /// Uncertainty of `sent_ns`: time since the first tap was last polled; the packet may be that much older.
-    pub unseen_ns: u64,
-}
-
-/// Limits of the data that figures keep.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Drawing {
-    /// Origin of the time axis.
-    pub origin_ns: u64,
-    /// Points per figure; 0 disables figures.
-    pub points: usize,
-}
 
 /// Statistics of the gaps between packets of one kind at one tap.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -175,10 +129,10 @@ fn data_lattice(trains: &[Train], bands: &[Vec<Band>]) -> Option<f64> {
     Some(comb::trace(data, merged.period_s * 1e9))
 }
 
-/// Statistics of `compare::STRETCHES` stretches with an equal number of events.
+/// Statistics of [`STRETCHES`] stretches with an equal number of events.
 fn stretches(train: &Train) -> Vec<Stretch> {
     let gaps: Vec<u64> = train.gaps().collect();
-    let each = gaps.len().div_ceil(crate::compare::STRETCHES).max(1);
+    let each = gaps.len().div_ceil(STRETCHES).max(1);
     let part = |(n, gaps): (usize, &[u64])| {
         let events = &train.events[n * each + 1..][..gaps.len()];
         let packets: u64 = events.iter().map(|event| u64::from(event.segments)).sum();
@@ -228,27 +182,6 @@ impl TapGaps {
             bands,
             stretches: stretches(train),
             shown: Shown::of(train, &gaps, drawing),
-        }
-    }
-}
-
-impl Kind {
-    /// Returns the name for output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Kind::Data => "data",
-            Kind::Acks => "acknowledgements",
-        }
-    }
-}
-
-impl Tap {
-    /// Returns the name for output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Tap::Sent => "sent",
-            Tap::Due => "due",
-            Tap::Received => "received",
         }
     }
 }

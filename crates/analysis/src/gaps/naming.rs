@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::comb::{self, Comb};
 use super::groups::{self, Groups};
+use super::packet::{Kind, Tap};
 use super::spacing::{self, Spacing};
 use super::train::{Event, Group, Train};
-use super::{Kind, Tap};
 
 /// Share of packets that come together for a lattice to be one of groups.
 const GROUPED_MIN: f64 = 0.3;

@@ -3,6 +3,8 @@
 //! A packet is known again by its sequence number, acknowledgement, length and flags; those that have all of them alike,
 //! such as an acknowledgement that is repeated, come in the order in which they left.
 
+use super::packet::LEAST;
+
 /// A packet that is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Kept {
@@ -46,7 +48,7 @@ pub(super) fn arrivals(here: &[Kept], there: &[Kept]) -> Vec<Option<u64>> {
 fn middle_ns(here: &[Kept], there: &[Kept]) -> Option<i64> {
     let later = |(n, other): (usize, usize)| there[other].t_ns.cast_signed() - here[n].t_ns.cast_signed();
     let mut later: Vec<i64> = pairs(here, there).into_iter().map(later).collect();
-    if later.len() < super::LEAST.max(here.len().min(there.len()) / 2) {
+    if later.len() < LEAST.max(here.len().min(there.len()) / 2) {
         return None;
     }
     later.sort_unstable();

@@ -3,8 +3,9 @@
 
 use serde::Serialize;
 
+use super::histogram::Histogram;
+use super::packet::Drawing;
 use super::train::Train;
-use super::{Drawing, Histogram};
 use crate::Sample;
 
 /// The zoom is so long: what the study of long fat networks looked at.

@@ -3,6 +3,7 @@
 //! A line cannot send faster than it does, so its gaps have a floor and most of them lie on it. Other gaps do not:
 //! evenly spread ones of a mean M have 3 % of themselves within 4 % of any value, exponential ones 1.5 %.
 
+use super::packet::LEAST;
 use super::train::Train;
 
 /// Values that are taken for one: wide enough for clocks that count in tens of nanoseconds at 10 Gb/s.
@@ -29,7 +30,7 @@ pub(super) struct Spacing {
 pub(super) fn find(train: &Train) -> Option<Spacing> {
     let mut single = single(train);
     let gaps = train.events.len().saturating_sub(1);
-    if (single.len() as f64) < SINGLE_MIN * gaps as f64 || single.len() < super::LEAST / 2 {
+    if (single.len() as f64) < SINGLE_MIN * gaps as f64 || single.len() < LEAST / 2 {
         return None;
     }
     single.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));

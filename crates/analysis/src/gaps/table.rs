@@ -5,11 +5,12 @@ use std::path::Path;
 use event::{Direction, Fate, Packet};
 use tables::{Packets, TableError};
 
+use super::Gaps;
+use super::packet::{Drawing, Kind, PASSAGES_MAX, Passage, Tap};
 use super::whole::Whole;
-use super::{Drawing, Gaps, Kind, PASSAGES_MAX, Passage, Tap};
 use crate::Span;
 use crate::diagram::{Flow, Flows, Hosts};
-use crate::line::ETHERNET_BYTES;
+use crate::path::line::ETHERNET_BYTES;
 
 /// Columns that are needed here.
 const COLUMNS: [&str; 16] = [

@@ -1,6 +1,6 @@
 //! The packets of one kind as one tap saw them, in order of time.
 
-use super::{Kind, Passage, Tap};
+use super::packet::{Kind, Passage, Tap};
 
 /// Packets at most so far apart came together in any case: a clock that is read for each cannot tell them apart.
 pub(super) const TOGETHER_NS: u64 = 1_000;

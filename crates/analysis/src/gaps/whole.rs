@@ -1,7 +1,7 @@
 //! Gaps of a whole load for drawing, thinned out while its packets pass, since nobody knows how many will come. Nothing is
 //! computed from them: what is said of gaps is said of the window, where all are kept.
 
-use super::Drawing;
+use super::packet::Drawing;
 use crate::Sample;
 
 /// So many times the points of a picture of the window: a ramp is long.

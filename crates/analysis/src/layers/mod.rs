@@ -3,21 +3,12 @@
 //! [`Stack::collect`] reads the table `layers` a column at a time and asks everything of it. What it finds
 //! is of the load's window; only the lines to draw are of the whole load, and thinned.
 
-mod crossings;
-mod device;
-mod flight;
-mod gate;
 mod layer;
-mod little;
-mod outline;
-mod parts;
-mod passage;
-mod rates;
-mod request;
-mod rows;
-mod sampling;
+mod occupancy;
+mod question;
+mod requests;
 mod stamp;
-mod survey;
+mod table;
 
 use std::path::PathBuf;
 
@@ -26,41 +17,27 @@ use serde::Serialize;
 use tables::TableError;
 
 use crate::Span;
-use crate::clock::ClockOffset;
+use crate::path::clock::ClockOffset;
 
-pub(crate) use crossings::clock;
-pub use device::DeviceFlight;
-pub(crate) use device::of as devices;
-pub use flight::Flight;
 pub use layer::{LAYERS, Layer};
-pub use little::Residence;
-pub use rates::Rates;
-pub use request::{Request, Stage};
+pub use occupancy::device::DeviceFlight;
+pub(crate) use occupancy::device::of as devices;
+pub use occupancy::flight::Flight;
+pub use occupancy::little::Residence;
+pub use occupancy::rates::Rates;
+pub use question::Question;
+pub use requests::stages::{Request, Stage};
+pub use requests::survey::Example;
 pub use stamp::Stamp;
-pub use survey::Example;
+pub(crate) use table::crossings::clock;
 
-use little::Spent;
-use parts::Parts;
-use passage::Passage;
-use rows::{Place, Rows};
-use sampling::Sampling;
-
-/// What to ask of a cell, and how finely to draw it.
-#[derive(Clone, Copy, Debug)]
-pub struct Question {
-    /// When the load began: the zero of every series.
-    pub origin_ns: u64,
-    /// What the figures are of.
-    pub window: Span,
-    /// The round trip of the path; 0 if it is not known.
-    pub rtt_ns: u64,
-    /// Points of all lines of one layer, about.
-    pub points: usize,
-    /// Requests to keep for looking at one by one, about.
-    pub requests: usize,
-    /// The CmdSN of one that is wanted in any case.
-    pub request: Option<u32>,
-}
+use occupancy::little::Spent;
+use occupancy::{flight, gate, little};
+use requests::survey;
+use table::parts::Parts;
+use table::passage::Passage;
+use table::rows::{Place, Rows};
+use table::sampling::Sampling;
 
 /// All layers of a cell.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]

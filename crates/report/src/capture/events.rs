@@ -4,7 +4,7 @@ use analysis::capture::{CaptureEvent, DiagnosedCapture};
 use dissect::ConnectionEvent;
 
 use crate::format::fixed;
-use crate::table::{Column, Field, Table};
+use crate::tables::layout::{Column, Field, Table};
 
 /// Kinds that are shown; `--json` has all of them.
 const SHOWN: usize = 40;

@@ -15,7 +15,7 @@ use analysis::capture::{DiagnosedCapture, DiagnosedConnection};
 use dissect::{CaptureInterface, ConnectionSummary, Dissection};
 
 use crate::format::{duration, fixed};
-use crate::table::{Colour, paint};
+use crate::tables::layout::{Colour, paint};
 
 pub use page::html;
 

@@ -10,12 +10,12 @@ use super::{
     about, beyond, contents, events, headline, interfaces, reservations, seen, sentences, shown, tables,
     verdict,
 };
-use crate::figure::Figure;
+use crate::figures::figure::Figure;
 use crate::format::escape;
 use crate::gaps;
-use crate::looking::Drawing;
+use crate::interactive::Drawing;
 use crate::page::{self, part, section};
-use crate::table::Mark;
+use crate::tables::layout::Mark;
 
 const PACKETS: &str = "Packets from the middle of the busiest connection. The tap saw each once: when it left and when it \
                        arrived is estimated by half of the fastest round trip between the tap and that end; whether it \

@@ -5,7 +5,7 @@ use dissect::{DirectionSummary, Durations};
 
 use super::verdict;
 use crate::format::{fixed, optional};
-use crate::table::{Column, Field, Table};
+use crate::tables::layout::{Column, Field, Table};
 
 /// All tables with rows, the verdict first.
 pub(super) fn all(shown: &[(usize, DiagnosedConnection<'_>)]) -> Vec<Table> {

@@ -5,7 +5,7 @@ use diagnosis::{Certainty, Verdict};
 
 use crate::doctor;
 use crate::format::{percents, plain};
-use crate::table::{Colour, Column, Field, Table};
+use crate::tables::layout::{Colour, Column, Field, Table};
 
 /// Verdicts of a connection that have a row.
 const ROWS: usize = 3;

@@ -2,11 +2,10 @@
 
 use std::fmt::Write;
 
-use super::section::{drawing, section};
-use crate::figure::Figure;
+use super::elements::{panels, part, place, section};
+use crate::figures::figure::Figure;
 use crate::format::escape;
-use crate::looking::{Drawing, Inside};
-use crate::stroke::legend;
+use crate::interactive::Inside;
 
 /// Loads against a number that the plan varies.
 pub(super) fn against(figures: &[Figure]) -> String {
@@ -81,28 +80,3 @@ const PACKETS: &str = "Packets and super-packets of the busiest connection, some
 
 const GAPS: &str = "Time between a packet and the one before, where it was sent and where it was received. A band is a gap that \
                     many have; a lattice are beginnings that keep a clock. docs/gaps.md says how causes are told apart.";
-
-/// Figures side by side. Not every one has all of their lines; one legend above serves them all.
-pub(crate) fn panels(figures: &[Figure], size: &str) -> String {
-    if figures.is_empty() {
-        return String::new();
-    }
-    let wide = if size == "medium" { " wide" } else { "" };
-    let mut panels = legend(figures.iter().flat_map(|figure| &figure.legend));
-    let _ = write!(panels, "<div class=\"panels{wide}\">");
-    for figure in figures {
-        let caption = escape(&figure.title);
-        let _ =
-            write!(panels, "<figure><figcaption>{caption}</figcaption>{}</figure>", drawing(figure, size));
-    }
-    panels + "</div>"
-}
-
-pub(crate) fn part(out: &mut String, title: &str, text: &str, drawing: &str) {
-    let _ = write!(out, "<h3>{}</h3><p class=\"note\">{}</p>{drawing}", escape(title), escape(text));
-}
-
-pub(crate) fn place(drawing: &Drawing) -> String {
-    let (id, label) = (escape(&drawing.id), escape(&drawing.title));
-    format!("<div class=\"drawing\" id=\"{id}\" role=\"group\" aria-label=\"{label}\"></div>")
-}

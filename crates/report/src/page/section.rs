@@ -5,13 +5,14 @@ use std::fmt::Write;
 use analysis::manifest::BusyProgram;
 use analysis::{CellResult, Repeat, Tour};
 
-use crate::figure::Figure;
+use crate::doctor;
+use crate::figures::figure::Figure;
 use crate::format::{date, duration, escape, fixed};
 use crate::headline::{headline, is_unvalidated, standing};
-use crate::table::Mark;
-use crate::{doctor, ends, tables};
+use crate::tables::layout::Mark;
+use crate::tables::{self, windows};
 
-use super::inside::panels;
+use super::elements::{chip, command, drawing, panels, section};
 
 /// The verdict, before anything else.
 pub(super) fn head(tour: &Tour) -> String {
@@ -113,7 +114,7 @@ pub(super) fn latency(tour: &Tour) -> String {
 
 /// What both ends of each load had.
 pub(super) fn ends(tour: &Tour) -> String {
-    let Some(table) = ends::table(tour) else { return String::new() };
+    let Some(table) = windows::table(tour) else { return String::new() };
     let text = "Windows are those of the connection that sent most, over the window of the figures: the sender's congestion \
                 window, and what its receiver offered. A load is full when it first carries 95 % of the line. 100 % of CPU \
                 is one processor. Limited by: of streams what both ends tell (docs/stream.md), of requests what the doctor \
@@ -239,37 +240,4 @@ pub(super) fn environment(tour: &Tour) -> String {
     run.sysctls.iter().for_each(|(name, value)| item(name, value));
     list.push_str("</dl>");
     section("environment", "Environment", "", &list)
-}
-
-/// The command that draws this page again.
-pub(crate) fn rebuild(command_line: &str) -> String {
-    let text = "Every figure comes from the tables in the run directory. This command draws the page again:";
-    section("rebuild", "Rebuild", text, &command(command_line))
-}
-
-pub(crate) fn section(id: &str, title: &str, text: &str, body: &str) -> String {
-    let text =
-        if text.is_empty() { String::new() } else { format!("<p class=\"note\">{}</p>", escape(text)) };
-    format!("<section id=\"{id}\">\n<h2>{}</h2>\n{text}{body}\n</section>\n", escape(title))
-}
-
-pub(crate) fn drawing(figure: &Figure, class: &str) -> String {
-    let label = escape(&figure.title);
-    format!(
-        "<div class=\"plot {class}\" id=\"{}\" role=\"img\" aria-label=\"{label}\"></div>",
-        escape(&figure.id)
-    )
-}
-
-pub(crate) fn command(line: &str) -> String {
-    format!("<div class=\"command\"><pre>{}</pre><button type=\"button\">Copy</button></div>", escape(line))
-}
-
-pub(crate) fn chip(mark: Mark, text: &str) -> String {
-    let class = match mark {
-        Mark::Good => "good",
-        Mark::Bad => "bad",
-        Mark::Open => "open",
-    };
-    format!("<span class=\"chip {class}\">{} {}</span>", mark.symbol(), escape(text))
 }

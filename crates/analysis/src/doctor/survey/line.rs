@@ -10,7 +10,7 @@ use tables::{Packets, TableError};
 
 use crate::Span;
 use crate::diagram::Hosts;
-use crate::line::ETHERNET_BYTES;
+use crate::path::line::ETHERNET_BYTES;
 
 /// Below this the clocks are too coarse.
 const NOISE_NS: u64 = 1_000;

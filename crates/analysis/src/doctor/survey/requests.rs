@@ -7,9 +7,10 @@ use diagnosis::facts::Concurrency;
 use event::{Host, Io, Layers, Op};
 use tables::{Ios, LayerColumns, TableError};
 
-use super::{BEGINNING, Question};
-use crate::clock::ClockOffset;
-use crate::{Span, latency};
+use super::question::{BEGINNING, Question};
+use crate::Span;
+use crate::load::latency;
+use crate::path::clock::ClockOffset;
 
 /// The requests that the figures are of.
 pub(super) struct Seen {

@@ -8,9 +8,9 @@ use event::{CongestionState, Host, SocketSample};
 use tables::{Sockets, TableError};
 
 use crate::Span;
-use crate::clock::ClockOffset;
-use crate::counter::Counter;
-use crate::cuts::Cuts;
+use crate::load::counter::Counter;
+use crate::path::clock::ClockOffset;
+use crate::tcp::cuts::Cuts;
 
 /// A window that holds so much of the packets it may is full: the last of them wait for others to make a burst.
 const FULL: f64 = 0.9;
