@@ -1,5 +1,5 @@
-//! Command lines and URLs as files, pages and messages show them: without secrets. What may be one is left out rather than
-//! what must be: files of a run are handed to others.
+//! Command lines and URLs without secrets, for run files, pages and messages. In doubt a word is removed: files of a
+//! run are passed on to others.
 
 use std::ffi::OsStr;
 
@@ -8,8 +8,8 @@ const SCHEME: &str = "iscsi://";
 /// Our flag before a secret, and that of others.
 const FLAG: &str = "--chap-target-secret";
 const PASSWORD: &str = "--password";
-/// Names before a secret, in any case, also in a command for a shell: our flag and variables, and those of the programs that a
-/// path is used with; `password=` is an option of many.
+/// Names that precede a secret, in any case, also inside a shell command: our flag and variables, and those of common
+/// programs; `password=` is an option of many.
 const SECRETS: [&str; 8] = [
     FLAG,
     "FARLUN_CHAP_SECRET",
@@ -151,7 +151,7 @@ fn without_parameters(part: &str) -> String {
     }
 }
 
-/// Without what follows `name`, up to the end: where a secret ends in a word depends on how many shells are yet to read it.
+/// Removes everything after `name`: the end of the secret depends on the number of shells that parse the text.
 fn without_value(word: String, name: &str) -> String {
     let Some(end) = find(&word, name).map(|at| at + name.len()).filter(|end| *end < word.len()) else {
         return word;

@@ -1,5 +1,5 @@
-//! A bound on lines of a log: so many of each kind and peer in a period, and the number of those that were left out. A
-//! peer that connects and breaks off ten thousand times must not fill a log, nor hide in it another peer's lines.
+//! Rate limit on log lines: a number of lines for each kind and peer in a period, and the number of suppressed ones. A
+//! peer that connects and disconnects ten thousand times neither fills a log nor hides another peer's lines in it.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -31,11 +31,11 @@ impl From<IpAddr> for PeerAddress {
     }
 }
 
-/// Lines that were written of late.
+/// Lines written in the current period.
 #[derive(Debug, Default)]
 pub struct LineRate {
     counted: HashMap<(&'static str, Option<PeerAddress>), Counted>,
-    /// Last time at which peers that had no line of late were taken out.
+    /// Last removal of peers without recent lines.
     tidied: Instant,
 }
 

@@ -1,14 +1,14 @@
-//! Why a congestion window was cut, told from two samples of its connection that follow each other.
+//! Reason of a congestion window cut, derived from two consecutive samples of a connection.
 //!
 //! The kernel has no counter for the cuts that a host makes itself because its device refused a packet (state CWR), and
-//! the states last about a round trip, which samples may miss. What stays is that the slow-start threshold is below the
-//! window that there was, and what else changed with it. Not told: a cut that was made and outgrown between two samples,
-//! and the second of two. BBR's window follows its model and not its threshold, which it sets once, when it leaves its
-//! start (`bbr_check_drain`): devices and marks cut nothing there, and nothing shrinks by disuse.
+//! the states last about a round trip, which samples may miss. The lasting sign is a slow-start threshold below the
+//! earlier window, together with the other fields that changed. Not detected: a cut that was made and outgrown between
+//! two samples, and the second of two. BBR's window follows its model and not its threshold, which it sets once, when
+//! it leaves startup (`bbr_check_drain`): neither devices nor marks cut it, and it does not shrink while unused.
 
 use crate::{CongestionState, Instant, SocketSample};
 
-/// Why a window was cut.
+/// Reasons of a window cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cut {
     /// The sending host's own device or queue refused a packet; nothing was lost on the path.
@@ -17,16 +17,16 @@ pub enum Cut {
     Mark,
     /// Packets were lost on the path and repaired by fast recovery.
     Loss,
-    /// Nothing came back for so long that everything was given up.
+    /// Retransmission timeout: all data in flight are considered lost.
     Timeout,
     /// The window shrank because it was not used: the connection was idle, or its application sent less.
     IdleRestart,
 }
 
-/// What a sample says of the window.
+/// The fields of one sample that describe the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Look {
-    /// When it was taken.
+    /// Time of the sample.
     pub t: Instant,
     /// Congestion window.
     pub cwnd_packets: u32,
@@ -46,7 +46,7 @@ pub struct Look {
     pub marked_packets: u32,
     /// Time with something to send or unacknowledged; 0 if that is not known.
     pub busy_ns: u64,
-    /// Its congestion control knows itself how fast it may send (BBR).
+    /// Rate-based congestion control (BBR), which paces by its own model.
     pub paces_itself: bool,
 }
 
@@ -71,7 +71,7 @@ fn between(before: &Look, after: &Look) -> Option<Cut> {
             () => Cut::Local,
         });
     }
-    // What is not used shrinks to no less than the threshold allows for: three quarters of the window are remembered.
+    // An unused window shrinks to no less than the threshold allows: the kernel remembers three quarters of it.
     let is_shrunk = after.cwnd() < before.cwnd() && 4 * after.threshold() >= 3 * before.cwnd();
     let is_quiet = !lost && !before.is_reducing() && after.state == CongestionState::Open;
     let is_unused = was_idle(before, after) || !before.is_used_up();
@@ -79,8 +79,8 @@ fn between(before: &Look, after: &Look) -> Option<Cut> {
     (is_shrunk && is_quiet && is_unused && is_kept).then_some(Cut::IdleRestart)
 }
 
-/// Whether the threshold, which is below the window that there was, came there by a cut. That nothing is under way at
-/// the moment says nothing: a lone request goes out, overflows the ring and is gone before the next sample.
+/// True if a cut set the threshold, which is below the earlier window. An empty flight proves nothing: a lone request
+/// is sent, overflows the ring and is gone before the next sample.
 fn is_cut(before: &Look, after: &Look) -> bool {
     let fell = after.cwnd() < before.cwnd();
     if after.threshold() == before.threshold() {
@@ -94,7 +94,7 @@ fn is_cut(before: &Look, after: &Look) -> bool {
     has_shown && (is_lower || before.is_used_up())
 }
 
-/// Whether the connection had nothing to send for so long that its window does not count any more.
+/// True if the connection was idle for so long that its window is no longer valid.
 fn was_idle(before: &Look, after: &Look) -> bool {
     let elapsed = after.t.since(before.t).as_nanos() as u64;
     let idle_ns = elapsed.saturating_sub(after.busy_ns.saturating_sub(before.busy_ns));
@@ -120,7 +120,7 @@ impl From<&SocketSample> for Look {
 }
 
 impl Look {
-    /// Why the window was cut since `before`, the look at the same connection before this one, if it was.
+    /// Reason of a window cut since `before`, the previous sample of the same connection; `None` without a cut.
     pub fn cut_since(&self, before: &Look) -> Option<Cut> {
         between(before, self)
     }
@@ -169,7 +169,7 @@ mod tests {
     /// A sample as (cwnd, ssthresh, unacked, retransmitted, state).
     type Short = (u32, u32, u32, u32, CongestionState);
 
-    /// One every 10 ms, always busy.
+    /// One sample every 10 ms, always busy.
     fn samples(short: &[Short]) -> Vec<SocketSample> {
         let each = short.iter().enumerate().map(|(at, (cwnd, ssthresh, unacked, again, state))| {
             let t = Instant::from_nanos(at as u64 * 10_000_000);
@@ -186,7 +186,7 @@ mod tests {
         each.collect()
     }
 
-    /// How often by the device, by marks, by losses, by timeouts and by disuse.
+    /// Cuts by device, marks, losses, timeouts and disuse.
     #[track_caller]
     fn check_samples(samples: &[SocketSample], expected: [usize; 5]) {
         let looks: Vec<Look> = samples.iter().map(Look::from).collect();

@@ -1,8 +1,8 @@
-//! One request of the caller, from issue until the caller is told, as the initiator saw it.
+//! One request of the caller at the initiator, from issue to completion.
 
 use crate::Instant;
 
-/// What a request does.
+/// Operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
     /// READ.
@@ -14,9 +14,9 @@ pub enum Op {
 /// A row of the table `io`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Io {
-    /// When the caller issued it.
+    /// Time at which the caller issued it.
     pub issued: Instant,
-    /// When the caller was told that it has ended.
+    /// Time at which the caller received the completion.
     pub completed: Instant,
     /// Read or write.
     pub op: Op,

@@ -1,8 +1,8 @@
-//! What the kernel itself said of a connection or of a block device, when it happened.
+//! Tracepoint events of the kernel about a connection or a block device.
 
 use crate::{CongestionState, Host, Instant, Op};
 
-/// What happened.
+/// Kind of a kernel event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KernelEvent {
     /// An established connection received a segment: data, or an acknowledgement.
@@ -17,16 +17,16 @@ pub enum KernelEvent {
     BlockCompleted,
 }
 
-/// A row of the table `kernel`. What an event does not say is 0 or `None`.
+/// A row of the table `kernel`. Fields that the event does not carry are 0 or `None`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KernelPoint {
-    /// When.
+    /// Time of the event.
     pub t: Instant,
-    /// What.
+    /// Kind of the event.
     pub event: KernelEvent,
     /// At which end; `None` for block devices, which belong to the machine.
     pub host: Option<Host>,
-    /// Which host: near is 0, near2 1 and so on, far is 100, far2 101 and so on.
+    /// Number of the host: near is 0, near2 1 and so on, far is 100, far2 101 and so on.
     pub host_number: u32,
     /// The host at the other end of the connection.
     pub peer_number: u32,
@@ -36,13 +36,13 @@ pub struct KernelPoint {
     pub remote_port: u16,
     /// Congestion window.
     pub cwnd_packets: u32,
-    /// Slow-start threshold; more than 2^30 while there is none.
+    /// Slow-start threshold; above 2^30 if unset.
     pub ssthresh_packets: u32,
     /// Smoothed round-trip time.
     pub srtt_ns: u64,
-    /// What the peer allows to be sent.
+    /// Send window: bytes that the peer allows.
     pub snd_wnd_bytes: u32,
-    /// What we allow the peer to send.
+    /// Receive window: bytes that this end allows.
     pub rcv_wnd_bytes: u32,
     /// The next sequence number to be sent.
     pub snd_nxt: u32,
@@ -54,7 +54,7 @@ pub struct KernelPoint {
     pub state: Option<CongestionState>,
     /// Major number times 2^20 plus minor.
     pub device: u32,
-    /// What a request of a block device does, if that is one of the two.
+    /// Operation of a block device's request; `None` for others than reads and writes.
     pub op: Option<Op>,
     /// First byte on the device.
     pub offset_bytes: u64,

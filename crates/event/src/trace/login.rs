@@ -1,4 +1,4 @@
-//! What a connection of a session was made with.
+//! Parameters with which a connection of a session was made.
 
 use crate::{Host, Instant};
 
@@ -6,7 +6,7 @@ use crate::{Host, Instant};
 /// section 13.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Login {
-    /// When the login was over.
+    /// End of the login.
     pub t: Instant,
     /// At which end.
     pub host: Host,
@@ -34,7 +34,7 @@ pub struct Login {
     pub caller_depth: u32,
     /// Commands that the initiator has in its iSCSI queue at most; 0 if it has no such limit, or at the other end.
     pub queue_limit: u32,
-    /// Whether Nagle's algorithm is on at this end.
+    /// True if Nagle's algorithm is on at this end.
     pub has_nagle: bool,
     /// The most that this end's send buffer may grow to.
     pub send_buffer_max_bytes: u64,

@@ -14,7 +14,7 @@ pub enum Direction {
 /// Fate of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// It was handed to the other host.
+    /// Delivered to the other host.
     Delivered,
     /// The model dropped it: its waiting queue was full.
     QueueFull,
@@ -24,7 +24,7 @@ pub enum Fate {
     Policed,
     /// The model dropped it: the line was down.
     LineDown,
-    /// It was handed to the other host once more.
+    /// Delivered to the other host once more.
     Duplicate,
     /// The emulator itself had no buffer for it: the run is not valid.
     NoBuffer,
@@ -55,7 +55,7 @@ pub struct Packet {
     pub segments: u16,
     /// Number of the host that sent it.
     pub src_host: u32,
-    /// Number of the host it is for.
+    /// Number of the receiving host.
     pub dst_host: u32,
     /// TCP header; `None` for other protocols, or if headers are not recorded.
     pub tcp: Option<Tcp>,

@@ -1,11 +1,11 @@
 //! One request on its way through the layers of one end, and the PDUs that carried it.
 //!
-//! Times that are [`Instant::ZERO`] belong to what did not happen or was not seen.
+//! [`Instant::ZERO`] stands for a hand-over that did not happen or was not observed.
 
 use crate::{Host, Instant, Op};
 
-/// What names a request at both ends, with no state shared between them. ITTs are used again; the command
-/// number tells one use from the next.
+/// Name of a request at both ends, without state shared between them. An ITT is reused; the command number tells its
+/// uses apart.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct RequestId {
     /// ISID (48 bits) and TSIH (16 bits) of the session.
@@ -27,12 +27,12 @@ impl RequestId {
     }
 }
 
-/// What TCP did with the last byte of a PDU.
+/// TCP's times of the last byte of a PDU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TcpTimes {
-    /// Handed to the queue of the device.
+    /// Passed to the device's queueing discipline.
     pub queued: Instant,
-    /// Handed to the device.
+    /// Passed to the device.
     pub wire: Instant,
     /// Acknowledged by the peer's TCP.
     pub acked: Instant,
@@ -41,7 +41,7 @@ pub struct TcpTimes {
 /// A row of the table `layers`: a request as one end saw it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layers<T = LayerTimes> {
-    /// Which request.
+    /// Id of the request.
     pub id: RequestId,
     /// Read or write.
     pub op: Op,
@@ -53,9 +53,9 @@ pub struct Layers<T = LayerTimes> {
     pub len_bytes: u32,
     /// First byte on the LUN.
     pub offset_bytes: u64,
-    /// Where its command PDU ends in the stream from the initiator to the target.
+    /// End of the command PDU in the stream from the initiator to the target.
     pub command_stream_end: u64,
-    /// Where the PDU with its status ends in the stream from the target to the initiator.
+    /// End of the PDU with the status in the stream from the target to the initiator.
     pub status_stream_end: u64,
     /// TCP times of the PDU that this end sends: the command at the near end, the status at the far end.
     pub tcp: TcpTimes,
@@ -72,7 +72,7 @@ pub enum LayerTimes {
     Far(FarTimes),
 }
 
-/// A request at the initiator, in the order of what happens.
+/// Times of a request at the initiator, in their order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NearTimes {
     /// The caller issued it.
@@ -83,38 +83,38 @@ pub struct NearTimes {
     pub queued: Instant,
     /// The command window let it go.
     pub granted: Instant,
-    /// Its first PDU was handed to the sender.
+    /// The sender accepted its first PDU.
     pub started: Instant,
     /// The socket took the last byte of its command PDU.
     pub socketed: Instant,
-    /// The first Data-In PDU or R2T came.
+    /// The first Data-In PDU or R2T arrived.
     pub data_first: Instant,
-    /// The last byte of the last Data-In PDU came, or the last R2T.
+    /// The last byte of the last Data-In PDU, or the last R2T, arrived.
     pub data_last: Instant,
-    /// The status came.
+    /// The status arrived.
     pub status: Instant,
-    /// The caller was told.
+    /// The caller received the completion.
     pub completed: Instant,
 }
 
-/// A request at the target, in the order of what happens to a write; a read has no R2T and no Data-Out.
+/// Times of a request at the target, in the order of a write; a read has neither R2T nor Data-Out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FarTimes {
     /// The header of its command PDU was read from the socket; data that comes with it may still be on its way.
     pub received: Instant,
     /// Accepted, in the order of command numbers.
     pub parsed: Instant,
-    /// Its execution began.
+    /// Start of its execution.
     pub executed: Instant,
-    /// The first R2T was handed to the sender.
+    /// The sender accepted the first R2T.
     pub r2t_first: Instant,
-    /// The last byte of its data came.
+    /// The last byte of its data arrived.
     pub data_out_last: Instant,
     /// The store was called.
     pub store_begin: Instant,
     /// The store had done its work.
     pub store_end: Instant,
-    /// Its data, or its status if it has none, was given to the session to be sent.
+    /// The session accepted its data, or its status if there are none, for sending.
     pub answered: Instant,
     /// The socket took the last byte of the PDU with its status.
     pub sent: Instant,
@@ -160,7 +160,7 @@ impl LayerTimes {
     }
 }
 
-/// Whether an end sends a PDU or receives it.
+/// Direction of a PDU at one end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// It sends it.
@@ -169,7 +169,7 @@ pub enum Way {
     In,
 }
 
-/// What a PDU is.
+/// Type of a PDU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PduKind {
     /// SCSI Command.
@@ -201,15 +201,15 @@ pub enum PduKind {
 /// A row of the table `pdus`: a PDU as one end saw it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PduSeen {
-    /// When it was made, or when its last byte was read.
+    /// Creation of the PDU at its sender; read of its last byte at its receiver.
     pub t: Instant,
     /// At which end.
     pub host: Host,
-    /// The request it belongs to; the command number is 0 for what belongs to none.
+    /// The request to which it belongs; command number 0 if it belongs to none.
     pub id: RequestId,
     /// Sent or received.
     pub way: Way,
-    /// What it is.
+    /// Type of the PDU.
     pub kind: PduKind,
     /// It carries the status of its request.
     pub has_status: bool,
@@ -219,15 +219,15 @@ pub struct PduSeen {
     pub data_sn: u32,
     /// Buffer offset of its data, or of the data it asks for.
     pub offset_bytes: u32,
-    /// Bytes of data that it carries; those that it asks for if it is an R2T.
+    /// Bytes of data in it; of an R2T, the requested bytes.
     pub len_bytes: u32,
-    /// Where it begins in its stream.
+    /// Offset of its first byte in its stream.
     pub stream_begin: u64,
-    /// Where it ends in its stream.
+    /// Offset behind its last byte in its stream.
     pub stream_end: u64,
     /// The socket took its last byte.
     pub socketed: Instant,
-    /// What TCP did with its last byte.
+    /// TCP's times of its last byte.
     pub tcp: TcpTimes,
 }
 

@@ -1,4 +1,4 @@
-//! Where events go. A sink must not block and must not fail: what it cannot take it counts.
+//! Destination of events. A sink neither blocks nor fails: it counts the events that it cannot take.
 
 use crate::Instant;
 
@@ -7,7 +7,7 @@ pub trait Sink<E> {
     /// Takes one event.
     fn record(&mut self, event: &E);
 
-    /// There is nothing to take now: whoever gathers events may hand on what has waited for long enough.
+    /// No event is waiting: a sink that batches may pass on events that are old enough.
     fn idle(&mut self, _now: Instant) {}
 }
 

@@ -1,8 +1,8 @@
-//! One sample of a TCP connection: what the kernel says of it and what the application moved.
+//! One sample of a TCP connection: the kernel's TCP_INFO and the payload that the application moved.
 
 use crate::{Instant, Steered};
 
-/// Which end of the path a sample was taken at.
+/// End of the path at which a sample was taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Host {
     /// The initiator's side.
@@ -14,7 +14,7 @@ pub enum Host {
 /// Linux's congestion state of a connection (`tcpi_ca_state`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CongestionState {
-    /// Nothing is wrong.
+    /// Normal state.
     Open,
     /// Duplicate ACKs or SACK seen, no cut yet.
     Disorder,
@@ -29,7 +29,7 @@ pub enum CongestionState {
 /// A row of the table `sockets`. Counters run from the start of the connection.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SocketSample {
-    /// When it was taken.
+    /// Time of the sample.
     pub t: Instant,
     /// At which end.
     pub host: Host,
@@ -37,11 +37,11 @@ pub struct SocketSample {
     pub connection: u32,
     /// Application payload received so far (SCSI or stream data, not headers).
     pub app_rx_bytes: u64,
-    /// Application payload handed to the socket so far.
+    /// Application payload written to the socket so far.
     pub app_tx_bytes: u64,
     /// Congestion window.
     pub cwnd_packets: u32,
-    /// Slow-start threshold; `u32::MAX` or more than 2^30 while there is none.
+    /// Slow-start threshold; `u32::MAX` or above 2^30 if unset.
     pub ssthresh_packets: u32,
     /// Maximum segment size for sending.
     pub mss_bytes: u32,
@@ -55,7 +55,7 @@ pub struct SocketSample {
     pub min_rtt_ns: u64,
     /// Unacknowledged packets.
     pub unacked_packets: u32,
-    /// Of them those that are on the path: neither arrived behind a gap nor thought lost, and what was sent again.
+    /// Packets in flight of these (RFC 6675 pipe): neither SACKed nor marked lost, and retransmissions.
     pub in_flight_packets: u32,
     /// Packets thought lost that are not repaired yet.
     pub lost_packets: u32,
@@ -63,13 +63,13 @@ pub struct SocketSample {
     pub retransmitted_packets: u32,
     /// Retransmission timeouts in all; 0 if the kernel does not count them.
     pub timeouts: u32,
-    /// Packets that have arrived, those behind a gap included; wraps.
+    /// Packets that arrived at the peer, in or out of order; wraps.
     pub delivered_packets: u32,
-    /// Of them those that the path had marked (ECN); wraps.
+    /// Delivered packets with an ECN mark; wraps.
     pub marked_packets: u32,
     /// Bytes that the peer has acknowledged.
     pub acked_bytes: u64,
-    /// What the peer allows to be sent beyond what it has acknowledged.
+    /// Send window: bytes beyond the acknowledged ones that the peer allows.
     pub snd_wnd_bytes: u32,
     /// Delivery rate as the kernel measured it.
     pub delivery_rate_bytes_per_s: u64,
@@ -81,11 +81,11 @@ pub struct SocketSample {
     pub notsent_bytes: u32,
     /// Time with something to send, or sent and not acknowledged.
     pub busy_ns: u64,
-    /// Of that the time in which the peer's receive window was full.
+    /// Part of the busy time limited by the peer's receive window.
     pub rwnd_limited_ns: u64,
-    /// Of that the time in which the send buffer was full, and too small.
+    /// Part of the busy time limited by the send buffer.
     pub sndbuf_limited_ns: u64,
-    /// Payload that was not handed to the socket, whatever it waits for.
+    /// Payload not written to the socket yet, for whatever reason.
     pub unsent_bytes: u64,
     /// Mean length of the requests since the last sample; 0 if there were none.
     pub request_bytes: u64,
@@ -96,7 +96,7 @@ pub struct SocketSample {
     pub loop_idle_ns: u64,
     /// CPU time that its thread has used.
     pub loop_cpu_ns: u64,
-    /// How it was steered then; `None` if no policy was shown this sample.
+    /// Input and decision of the policy; `None` if no policy was given this sample.
     pub steered: Option<Steered>,
 }
 

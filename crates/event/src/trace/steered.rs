@@ -1,5 +1,5 @@
-//! What the policy of a connection was shown besides its sample, and what it decided: with both a recorded connection can
-//! be shown to a policy again exactly as it was. Plain data; what decisions mean is `control`'s business.
+//! Input of a connection's policy besides its sample, and its decision: a recorded connection can be replayed to a
+//! policy exactly. Plain data; `control` defines the meaning of decisions.
 
 use crate::WindowNotice;
 
@@ -10,33 +10,33 @@ pub struct Steered {
     pub burst_bytes: u64,
     /// Some of that was held back, as the policy wanted it.
     pub was_spaced: bool,
-    /// How fast what was held back really went out; 0 if that was not known.
+    /// Measured rate of paced data; 0 if unknown.
     pub handed_bytes_per_s: u64,
-    /// Others had moved data of late that go out there too.
+    /// Competing flows: others have recently moved data through the same device.
     pub has_company: bool,
-    /// Its congestion control knows itself how fast it may send (BBR).
+    /// Rate-based congestion control (BBR), which paces by its own model.
     pub paces_itself: bool,
-    /// Its device takes packets one by one, so that the kernel's pacing needs a timer for each.
+    /// The device has no segmentation offload, so that the kernel's pacing needs a timer for each packet.
     pub paced_one_by_one: bool,
-    /// Its slow-start threshold can be forgotten and nothing else changes.
+    /// A reset of its slow-start threshold has no side effect.
     pub forgets_freely: bool,
-    /// What the process had left the connection of the line since the sample before.
+    /// Rate allocated to the connection by its process since the sample before.
     pub granted: Granted,
-    /// The last word of the other end about its window since the sample before.
+    /// Latest notice of the other end about its congestion window since the sample before.
     pub told: Option<WindowNotice>,
-    /// What the policy said then.
+    /// Decision of the policy.
     pub decided: Decided,
 }
 
-/// What a process that serves several senders said to one of them.
+/// Allocation of a process with several senders to one of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Granted {
-    /// Nothing.
+    /// No allocation.
     #[default]
     Unsaid,
     /// It may have everything.
     All,
-    /// So many bytes per second.
+    /// Rate in bytes per second.
     Part(u64),
 }
 
@@ -45,20 +45,20 @@ pub enum Granted {
 pub struct Decided {
     /// Length of requests; 0 is the caller's.
     pub block_bytes: u64,
-    /// Payload that may be outstanding; 0 only if there is no decision.
+    /// Limit on outstanding payload; 0 only without a decision.
     pub outstanding_bytes: u64,
     /// Commands that the target should let be open.
     pub commands: u32,
     /// Cap of the pacing rate; 2^64 − 1 is unpaced, 2^64 − 2 paced without a cap.
     pub pacing_bytes_per_s: u64,
-    /// How fast a lone request's data go to TCP; 2^64 − 1 is as fast as it takes them.
+    /// Rate at which a lone request's data go to TCP; 2^64 − 1 is unlimited.
     pub burst_bytes_per_s: u64,
     /// The most of them at one time.
     pub burst_depth_bytes: u64,
     /// Unsent bytes that the kernel may hold; 2^64 − 1 is as its rate is.
     pub held_bytes: u64,
-    /// How many times by then the slow-start threshold was to have been forgotten.
+    /// Number of resets of the slow-start threshold that the policy had requested so far.
     pub thresholds_forgotten: u32,
-    /// How soon the policy wanted to see the connection again.
+    /// Time to the next sample, as the policy requested it.
     pub look_ns: u64,
 }

@@ -1,16 +1,16 @@
-//! A packet as somebody saw it who listened at one end of the emulated path.
+//! A packet as captured at one end of the emulated path.
 
 use crate::{Host, Instant};
 
-/// What crossed a tap.
+/// A packet at a tap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tapped<'a> {
-    /// When.
+    /// Time of capture.
     pub t: Instant,
     /// At which end.
     pub host: Host,
-    /// Its headers, the IP header first.
+    /// Headers, the IP header first.
     pub headers: &'a [u8],
-    /// What is behind them.
+    /// Bytes behind the headers.
     pub payload: &'a [u8],
 }

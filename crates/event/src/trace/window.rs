@@ -1,9 +1,9 @@
-//! What one end tells of the congestion window that it sends with: plain data, however it gets to the other end.
+//! Notice of one end about its congestion window: plain data, independent of its transport to the other end.
 
 /// A word about a congestion window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WindowNotice {
-    /// Why it is told.
+    /// Reason of the notice.
     pub kind: WindowKind,
     /// After a cut the window that is left, otherwise the largest that is known to be good.
     pub cwnd_packets: u32,
@@ -11,7 +11,7 @@ pub struct WindowNotice {
     pub mss_bytes: u32,
 }
 
-/// Why a window is told.
+/// Reasons of a notice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WindowKind {
     /// The sender's own device was full, which cut it; nothing was lost.
@@ -37,7 +37,7 @@ impl WindowKind {
 }
 
 impl WindowNotice {
-    /// What the window carries in a round trip.
+    /// Bytes that the window allows in a round trip.
     pub fn bytes(&self) -> u64 {
         u64::from(self.cwnd_packets) * u64::from(self.mss_bytes)
     }

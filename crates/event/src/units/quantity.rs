@@ -15,7 +15,7 @@ pub struct Bytes(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BitRate(pub u64);
 
-/// Why a size, rate or delay could not be read.
+/// Reason why a size, rate or delay could not be parsed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParseError {
     found: String,
