@@ -1,11 +1,11 @@
-//! Payload buffers for what is not in memory already: taken by length, given back by dropping them,
-//! reused without being cleared. They may cross threads (a worker fills what the loop sends), and begin at a
-//! page, as I/O past the page cache wants them.
+//! Payload buffers for data that are not in memory already: taken by length, returned on drop, reused without being
+//! cleared. They may cross threads (a worker fills a buffer that the event loop sends), and are page-aligned for direct
+//! I/O.
 //!
-//! A buffer counts in full from the moment it is taken, and has memory from the moment it is first looked into. A reader
-//! over a long path takes hundreds of megabytes of buffers for what it asks for, and needs memory for what has come: that
-//! is what the last block has just given back, in the processor's cache. A buffer that is promised counts for the bytes
-//! that have arrived in it: a peer that announces data and sends none must not use up a budget.
+//! A buffer counts in full from the moment it is taken, and gets memory at the first access. A reader over a long path
+//! takes hundreds of megabytes of buffers for its requests and needs memory for the received part only: that of the
+//! last block, which is still in the processor's cache. A promised buffer counts for the bytes that have arrived in it:
+//! a peer that announces data and sends none does not use up a budget.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ const LAZY_BYTES: usize = 128 << 10;
 /// A page of it.
 const PAGE_BYTES: usize = 4 << 10;
 
-/// A pool of buffers, or a part of one, whose buffers are counted apart as well.
+/// A pool of buffers, or a part of one with a count of its own.
 #[derive(Clone, Debug)]
 pub struct Buffers {
     part: Arc<Part>,
@@ -66,7 +66,7 @@ pub struct Buffer {
     len: usize,
     /// Length of its memory.
     size: usize,
-    /// What it counts for.
+    /// Bytes that it counts for.
     held_bytes: usize,
     part: Arc<Part>,
 }
@@ -104,7 +104,7 @@ impl Buffers {
         self.part.held_bytes.load(Ordering::Relaxed)
     }
 
-    /// What a buffer of `len` bytes counts for.
+    /// Bytes that a buffer of `len` bytes counts for.
     pub fn counts_for(len: usize) -> usize {
         len.next_power_of_two().max(512)
     }
@@ -139,17 +139,17 @@ impl Pool {
 }
 
 impl Buffer {
-    /// Its length in bytes; to ask for that needs no memory.
+    /// Length in bytes; does not allocate.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has no bytes.
+    /// True without bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Gives its memory back and counts on, for bytes that came out of it and are elsewhere now.
+    /// Releases its memory and keeps its count, for bytes that moved elsewhere.
     pub fn emptied(mut self) -> Buffer {
         self.give_back();
         self.len = 0;

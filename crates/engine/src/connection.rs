@@ -86,7 +86,7 @@ impl<P, D> Connection<P, D> {
         })
     }
 
-    /// Its socket.
+    /// The socket.
     pub fn stream(&self) -> &TcpStream {
         &self.stream
     }
@@ -138,8 +138,8 @@ impl<P, D> Connection<P, D> {
         self.departed.drain(..)
     }
 
-    /// Marked PDUs with the kernel's times since the last call, in the order in which they were sent; those that are
-    /// not acknowledged when the connection ends are not among them.
+    /// Marked PDUs with the kernel's timestamps since the last call, in sending order. PDUs unacknowledged at the end
+    /// of the connection are left out.
     pub fn stamped(&mut self) -> impl Iterator<Item = Stamped> + '_ {
         self.stamping.as_mut().map(Stamping::finished).into_iter().flatten()
     }
@@ -330,7 +330,7 @@ impl<P, D> Connection<P, D> {
         self.rx.payload_bytes()
     }
 
-    /// Application payload handed to the socket so far.
+    /// Application payload written to the socket so far.
     pub fn sent_payload_bytes(&self) -> u64 {
         self.tx.payload_bytes()
     }
@@ -427,7 +427,7 @@ impl<P, D> Connection<P, D> {
         self.steering.product_bytes()
     }
 
-    /// The row of the table `sessions` for this connection: what was agreed, and how its socket is set.
+    /// Row of the table `sessions` for this connection: negotiated parameters and socket options.
     pub fn login(&self, t: Instant, agreed: Login) -> io::Result<Login> {
         let (receive, send) = tcp::buffer_limits(&self.stream)?;
         Ok(Login {

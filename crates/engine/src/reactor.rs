@@ -1,5 +1,5 @@
-//! The loop: wait, let the service handle what is ready, let it have its turn, wait again. What came at a wake has one
-//! time, read once.
+//! The event loop: wait, let the service handle readiness, let it take its turn, wait again. All events of a wake have
+//! one time, read once.
 
 use std::cell::Cell;
 use std::io;
@@ -8,9 +8,9 @@ use std::time::Duration;
 use event::Instant;
 use net::{Events, Poll, Ready, clock};
 
-/// What a loop serves.
+/// A service of the event loop.
 pub trait Service {
-    /// Why the loop ends early.
+    /// Error that ends the loop.
     type Error: From<io::Error>;
 
     /// The set of everything it waits for.
@@ -19,18 +19,18 @@ pub trait Service {
     /// A member of the set is ready.
     fn ready(&mut self, ready: Ready, now: Instant) -> Result<(), Self::Error>;
 
-    /// Everything ready has been handled: send what has come of it, look at timers, say what is next.
+    /// Runs after all readiness has been handled: sends the results, checks timers, returns the next step.
     fn turn(&mut self, now: Instant) -> Result<Turn, Self::Error>;
 }
 
-/// What a service wants next.
+/// Next step of a service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
     /// Wait until something is ready.
     Wait,
     /// Wait until something is ready or this time has come.
     WaitUntil(Instant),
-    /// It has more to do: look at what is ready without waiting.
+    /// More work is ready: poll without waiting.
     Again,
     /// The loop ends.
     Stop,
@@ -40,8 +40,7 @@ thread_local! {
     static IDLE_NS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// How long loops on this thread have waited for something to do: a loop that never waits is as fast as its CPU lets
-/// it be.
+/// Time that the event loops of this thread have waited for events: a loop that never waits is limited by its CPU.
 pub(crate) fn idle_ns() -> u64 {
     IDLE_NS.get()
 }

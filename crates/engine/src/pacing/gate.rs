@@ -1,8 +1,8 @@
-//! What several connections may hand over together, whose data go out through one device: one bucket for all of them.
+//! Token bucket that the connections behind one device share.
 //!
-//! Each of them has a bucket of its own for its part. But those that wake up late are full at the same time, and what all
-//! of them hand over then is more than the device's ring holds. Bulk takes what is there as it comes, since each has its
-//! part; bursts of lone requests have none, and go on one after the other.
+//! Each connection also has a bucket for its own rate. But connections that wake up late have full buckets at the same
+//! time, and their sum exceeds the device's ring. Bulk data use the shared tokens in order of arrival, since each
+//! connection has its rate; bursts of lone requests have none and are sent one after the other.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -13,10 +13,10 @@ use event::Instant;
 
 use super::spacing::Spacing;
 
-/// Who waits for its turn asks no sooner: those before it wake up for portions that take longer.
+/// Least time until a waiting connection tries again. The portions of those in front of it take longer.
 const ASK_AGAIN: Duration = Duration::from_micros(100);
 
-/// The bucket, of which everybody who goes through it has a clone.
+/// The bucket; each connection that sends through it has a clone.
 #[derive(Debug)]
 pub struct Gate {
     shared: Rc<Shared>,
@@ -52,29 +52,29 @@ impl Drop for Gate {
 }
 
 impl Gate {
-    /// One that lets everything through.
+    /// A gate without a limit.
     pub fn open() -> Gate {
         let shared =
             Shared { spacing: RefCell::new(Spacing::new()), order: RefCell::default(), clones: Cell::new(0) };
         Gate { shared: Rc::new(shared), number: 0 }
     }
 
-    /// From now on so much goes through it, and no more than `depth_bytes` at one time; everything if `None`.
+    /// Sets the rate and the burst limit `depth_bytes`; rate `None` is unlimited.
     pub fn set(&self, bytes_per_s: Option<u64>, depth_bytes: u64) {
         self.shared.spacing.borrow_mut().set(bytes_per_s, depth_bytes, 1);
     }
 
-    /// Whether somebody had to wait here since the last call.
+    /// True if a connection had to wait here since the last call.
     pub fn take_short(&self) -> bool {
         self.shared.spacing.borrow_mut().take_short()
     }
 
-    /// Whether not everything goes through it.
+    /// True if a rate is set.
     pub(crate) fn is_shut(&self) -> bool {
         self.shared.spacing.borrow().is_on()
     }
 
-    /// How much of what waits may go on at `now`.
+    /// Bytes of the waiting data that may be sent at `now`.
     pub(crate) fn room(&self, now: Instant, waiting_bytes: usize) -> usize {
         self.shared.spacing.borrow_mut().room(now, waiting_bytes)
     }
@@ -87,28 +87,28 @@ impl Gate {
         0
     }
 
-    /// So much has gone on.
+    /// Counts bytes that were sent.
     pub(crate) fn take(&self, now: Instant, bytes: usize) {
         self.shared.spacing.borrow_mut().take(now, bytes);
         self.shared.order.borrow_mut().take(self.number, bytes as u64);
     }
 
-    /// When there is room again.
+    /// Time at which waiting data may be sent.
     pub(crate) fn resume_at(&self, waiting_bytes: usize) -> Instant {
         self.shared.spacing.borrow().resume_at(waiting_bytes)
     }
 
-    /// When to ask again for a burst that had no room at `now`.
+    /// Time of the next attempt of a burst that had to wait at `now`.
     pub(crate) fn resume_in_turn_at(&self, now: Instant, waiting_bytes: usize) -> Instant {
         self.resume_at(waiting_bytes).max(now + ASK_AGAIN)
     }
 
-    /// Its burst waits for something else.
+    /// Lets the next burst go first while this one waits for another reason.
     pub(crate) fn pause(&self) {
         self.shared.order.borrow_mut().pause(self.number);
     }
 
-    /// Its burst is over.
+    /// Ends this connection's burst.
     pub(crate) fn leave(&self) {
         self.shared.order.borrow_mut().leave(self.number);
     }

@@ -1,5 +1,5 @@
-//! A lone request's data, handed to TCP at a rate: a bucket that fills as time goes by and holds no more than its
-//! depth, however late anybody looks.
+//! Token bucket for the data of a lone request: it fills with time and never exceeds its depth, however late it is
+//! polled.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ pub(crate) struct Spacing {
     depth_bytes: u64,
     /// Payload of a packet.
     packet_bytes: u64,
-    /// What leaves it goes through another one.
+    /// Data behind this bucket pass another one.
     goes_on: bool,
     filled_bytes: u64,
     at: Instant,
-    /// Something had to wait since this was asked last.
+    /// Data had to wait since the last call of `take_short`.
     was_short: bool,
-    /// The burst at hand: when it began and when something of it went out last, and how much after its beginning.
+    /// The current burst: its begin, the time of its last send, and the bytes sent after the first send.
     begun: Instant,
     last: Instant,
     handed_bytes: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Spacing {
 
 /// A longer pause ends a burst.
 const PAUSE: Duration = Duration::from_millis(8);
-/// One that goes on is measured piece by piece: what was long ago says nothing of now.
+/// Length of one measurement of a rate: an older rate does not describe the present one.
 const PIECE: Duration = Duration::from_millis(50);
 /// A burst that is shorter has no rate yet.
 const BURST_MIN_TIME: Duration = Duration::from_millis(3);
@@ -51,8 +51,8 @@ impl Spacing {
         }
     }
 
-    /// From now on this fast, and no more than `depth_bytes` at one time; `None` is as fast as the socket takes it. Packets
-    /// hold so much payload: what is handed over goes out at once, and the last of it in a packet of its own.
+    /// Sets the rate and the burst limit `depth_bytes`; rate `None` is unlimited. A packet holds `packet_bytes` of
+    /// payload: data are sent at once, the rest in a packet of its own.
     pub(crate) fn set(&mut self, bytes_per_s: Option<u64>, depth_bytes: u64, packet_bytes: u64) {
         self.bytes_per_s = bytes_per_s.map(|rate| rate.max(1));
         self.depth_bytes = depth_bytes.max(1);
@@ -60,23 +60,23 @@ impl Spacing {
         self.filled_bytes = self.filled_bytes.min(self.depth_bytes);
     }
 
-    /// Whether what leaves it goes through another one.
+    /// Sets whether data behind this bucket pass another one.
     pub(crate) fn set_goes_on(&mut self, goes_on: bool) {
         self.goes_on = goes_on;
     }
 
-    /// Whether there is a rate.
+    /// True if a rate is set.
     pub(crate) fn is_on(&self) -> bool {
         self.bytes_per_s.is_some()
     }
 
-    /// What waits as a burst, if it is more than goes out at one time.
+    /// The waiting data as a burst, if they exceed the burst limit.
     pub(crate) fn burst(&self, waiting_bytes: u64) -> Option<Burst> {
         let is_long = waiting_bytes >= self.depth_bytes;
         self.bytes_per_s.filter(|_| is_long).map(|bytes_per_s| Burst { bytes: waiting_bytes, bytes_per_s })
     }
 
-    /// How much of what waits may go out at `now`: nothing, or what is worth it.
+    /// Bytes of the waiting data that may be sent at `now`: none, or enough for a wake-up.
     pub(crate) fn room(&mut self, now: Instant, waiting_bytes: usize) -> usize {
         let Some(rate) = self.bytes_per_s else { return usize::MAX };
         let gained = u128::from(rate) * now.since(self.at).as_nanos() / 1_000_000_000;
@@ -96,7 +96,7 @@ impl Spacing {
         whole as usize
     }
 
-    /// So much has gone out at `now`.
+    /// Counts bytes that were sent at `now`.
     pub(crate) fn take(&mut self, now: Instant, bytes: usize) {
         if !self.is_on() {
             return;
@@ -111,7 +111,7 @@ impl Spacing {
         self.last = now;
     }
 
-    /// How fast the last burst really went out: whoever wakes up late is slower than it was told. 0 if that is not known.
+    /// Measured rate of the last burst, which late wake-ups lower; 0 if unknown.
     pub(crate) fn handed_bytes_per_s(&self) -> u64 {
         self.present_rate().unwrap_or(self.before_bytes_per_s)
     }
@@ -122,7 +122,7 @@ impl Spacing {
         u64::try_from(rate).ok().filter(|_| time >= BURST_MIN_TIME)
     }
 
-    /// When there is room again for what waits.
+    /// Time at which the waiting data may be sent.
     pub(crate) fn resume_at(&self, waiting_bytes: usize) -> Instant {
         let rate = self.bytes_per_s.unwrap_or(u64::MAX);
         let least = self.least_bytes(waiting_bytes);
@@ -130,7 +130,7 @@ impl Spacing {
         self.at + Duration::from_nanos(u64::try_from(missing / u128::from(rate)).unwrap_or(u64::MAX) + 1)
     }
 
-    /// Whether something had to wait since the last call.
+    /// True if data had to wait since the last call.
     pub(crate) fn take_short(&mut self) -> bool {
         std::mem::take(&mut self.was_short)
     }

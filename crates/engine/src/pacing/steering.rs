@@ -1,6 +1,6 @@
-//! One connection under its policy: what the kernel says goes in, pacing and the amount of unsent data
-//! come out and are put into force. What the policy says of blocks, outstanding payload, command windows and the data of
-//! lone requests is for the owner, who gets the whole decision; so is what this end could tell the other of its window.
+//! One connection under its policy: TCP_INFO is its input; pacing and the limit on unsent data are applied to the
+//! socket. The owner of the connection gets the whole decision, for block size, outstanding payload, command window and
+//! bursts of lone requests, and the notice that this end may send about its congestion window.
 
 use std::io;
 use std::net::TcpStream;
@@ -20,65 +20,65 @@ use crate::tcp::tuning::Tuning;
 #[derive(Debug)]
 pub struct Steering {
     policy: Box<dyn Policy>,
-    /// What it says now, as far as it is put into force; asked for at every turn of the loop.
+    /// Decision in force; read in every turn of the event loop.
     decision: Decision,
     monitor: Monitor,
     notice: Option<WindowNotice>,
     tuning: Tuning,
     pacing: Pacing,
-    /// What was said to the policy since the last look.
+    /// Allocation given to the policy since the last sample.
     granted: Granted,
     told: Option<WindowNotice>,
-    /// What the other end left it of the line is no longer in force from then on.
+    /// End of validity of the rate that the other end allocated.
     part_ends: Option<Instant>,
     /// At the last look.
     rtt: Duration,
     paces_itself: bool,
-    /// Payload of a packet, as far as somebody has looked.
+    /// Payload of a packet, once it was queried.
     packet_bytes: u64,
     hands_over: bool,
     met: Option<Met>,
-    /// Asked when there is a lot to send, or something is spaced or to be paced, for the first time.
+    /// Result of the query of the device; made at the first bulk, spaced or paced data.
     paced_one_by_one: Option<bool>,
 }
 
-/// How fast a connection may send.
+/// Limit on the sending rate.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Pacing {
-    /// As the policy says.
+    /// The policy's rate.
     #[default]
     Follow,
-    /// As the policy says, and never faster than this.
+    /// The policy's rate, limited to this.
     AtMost(BitRate),
     /// Unpaced, as TCP's window lets it: for comparison.
     Off,
 }
 
-/// How a connection is steered.
+/// Options of a connection's policy.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Course {
     /// The policy.
     pub policy: Choice,
-    /// How fast it may send.
+    /// Limit on the sending rate.
     pub pacing: Pacing,
 }
 
-/// What the owner of a connection knows and the kernel does not.
+/// State that the owner of a connection knows and the kernel does not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Work {
     /// Application payload received so far.
     pub received_bytes: u64,
-    /// Payload that waits to be handed to the socket.
+    /// Payload that was not written to the socket yet.
     pub unsent_bytes: u64,
     /// The most that has waited at one time since the last look.
     pub burst_bytes: u64,
     /// Some of it was held back, as the policy wants it.
     pub was_spaced: bool,
-    /// How fast what was held back really went out; 0 if that is not known.
+    /// Measured rate of paced data; 0 if unknown.
     pub handed_bytes_per_s: u64,
-    /// Other connections that go out here have moved data of late.
+    /// Competing flows: other connections of this device have recently moved data.
     pub has_company: bool,
-    /// Mean length of the requests of late; zero if there were none.
+    /// Mean length of recent requests; zero without requests.
     pub request_bytes: u64,
 }
 
@@ -105,8 +105,7 @@ impl Steering {
         })
     }
 
-    /// Shows the policy the connection as it is at `now`, and puts into force what it decides; that, and what is to be
-    /// recorded of it.
+    /// Gives the policy a sample at `now` and applies its decision; returns the decision and the row to record.
     pub fn look(
         &mut self,
         stream: &TcpStream,
@@ -162,11 +161,11 @@ impl Steering {
         self.decide();
         let decision = self.decision;
         match decision.pacing_bytes_per_s {
-            // The policy is told first.
+            // The policy comes first.
             Some(bytes_per_s) if !self.ask_device(stream) || seen.paced_one_by_one => {
                 self.tuning.pace(stream, bytes_per_s)?;
             }
-            // What was set last would stay.
+            // The socket would keep its last rate.
             None if self.tuning.pacing_bytes_per_s.is_some() => self.tuning.pace(stream, UNCAPPED)?,
             _ => {}
         }
@@ -195,7 +194,7 @@ impl Steering {
         self.hands_over
     }
 
-    /// Whether what it sends shares what the device takes with what others send.
+    /// True if its data share a device's token bucket with other connections.
     pub fn is_gated(&self) -> bool {
         self.hands_over || self.met.is_some()
     }
@@ -210,7 +209,7 @@ impl Steering {
         self.packet_bytes
     }
 
-    /// What the policy says now, as far as it is put into force.
+    /// Decision in force.
     pub fn decision(&self) -> Decision {
         self.decision
     }
@@ -263,7 +262,7 @@ impl Steering {
         self.policy.product_bytes()
     }
 
-    /// Whether the device takes packets one by one. A host that does not say is one like most.
+    /// True if the device has no segmentation offload. A host that does not report it counts as having it.
     fn ask_device(&mut self, stream: &TcpStream) -> bool {
         *self.paced_one_by_one.get_or_insert_with(|| {
             stream.local_addr().is_ok_and(|local| !takes_super_packets(local.ip()).unwrap_or(true))
@@ -277,7 +276,7 @@ impl Steering {
 
 fn in_force(decision: Decision, pacing: Pacing) -> Decision {
     let pacing_bytes_per_s = pacing.cap(decision.pacing_bytes_per_s);
-    // What is forgotten may leave the connection paced, and who wants it unpaced wants to compare.
+    // A reset of ssthresh may leave the connection paced; without pacing it is excluded, for comparisons.
     match pacing {
         Pacing::Off => Decision {
             pacing_bytes_per_s,
@@ -291,7 +290,7 @@ fn in_force(decision: Decision, pacing: Pacing) -> Decision {
 }
 
 impl Pacing {
-    /// What is put into force when the policy decides so; `None` leaves the socket as it is.
+    /// Pacing rate for the policy's decision; `None` leaves the socket unchanged.
     fn cap(self, decided: Option<u64>) -> Option<u64> {
         match self {
             Pacing::Follow => decided,
@@ -316,7 +315,7 @@ mod tests {
         pacing_over(&[Duration::from_millis(50); 9], course)
     }
 
-    /// The same, with such a round trip each time that it was looked at.
+    /// The same, with a round trip for each sample.
     fn pacing_over(round_trips: &[Duration], course: Course) -> Option<u64> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -1,12 +1,12 @@
-//! CRC32C digests of PDUs, summed where the bytes are (RFC 7143 sections 11.2.3, 11.2.4 and 13.1).
+//! CRC32C digests of PDUs, computed where the bytes are (RFC 7143 sections 11.2.3, 11.2.4 and 13.1).
 //!
-//! The digest goes over the wire with its least significant byte first: 32 bytes of zeros have the
-//! digest `aa 36 91 8a` (RFC 7143 appendix A). Whether there are digests is agreed at login.
+//! The digest is sent least significant byte first: 32 bytes of zeros have the digest `aa 36 91 8a` (RFC 7143 appendix
+//! A). The login negotiates digests.
 
 /// Bytes of one digest.
 pub(crate) const DIGEST_BYTES: usize = 4;
 
-/// Which digests the PDUs of a connection carry.
+/// Digests of a connection's PDUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Digests {
     /// After the header and its additional segments.
@@ -34,12 +34,12 @@ impl Sum {
         Sum::default().and(bytes)
     }
 
-    /// The sum of what was summed so far and `bytes` after it.
+    /// Sum extended by `bytes`.
     pub(crate) fn and(self, bytes: &[u8]) -> Sum {
         Sum(crc32c::crc32c_append(self.0, bytes))
     }
 
-    /// As it goes over the wire.
+    /// Bytes in sending order.
     pub(crate) fn to_wire(self) -> [u8; DIGEST_BYTES] {
         self.0.to_le_bytes()
     }

@@ -1,9 +1,8 @@
-//! Receiving PDUs: one read fills a large scratch buffer with many small PDUs; what is left of a large
-//! payload is read straight into its final place, and what follows it into the scratch buffer by the
-//! same system call.
+//! Receiving PDUs: one read fills a large scratch buffer with many small PDUs; the rest of a large payload is read
+//! directly into its final place, and the bytes behind it into the scratch buffer by the same system call.
 //!
-//! A connection keeps only a partial header between wakes, and whole PDUs where its turn ended before them; the
-//! scratch buffer belongs to the thread.
+//! Between wakes a connection keeps a partial header, and whole PDUs if its turn ended before them. The scratch buffer
+//! belongs to the thread.
 
 use std::io::{self, IoSliceMut, Read};
 use std::net::TcpStream;
@@ -19,8 +18,7 @@ use super::quantum::Quantum;
 const SCRATCH_BYTES: usize = 256 << 10;
 /// A payload with at least this much missing is read straight into its place.
 const DIRECT_BYTES: usize = 16 << 10;
-/// What follows such a payload in the same read: enough for the next header, little enough that the next
-/// payload is not copied through the scratch buffer.
+/// Bytes read behind such a payload: enough for the next header, too few for copying much of the next payload.
 const AFTER_DIRECT_BYTES: usize = 4 << 10;
 
 /// The thread's buffer for reads.
@@ -28,7 +26,7 @@ const AFTER_DIRECT_BYTES: usize = 4 << 10;
 pub struct Scratch(Box<[u8]>);
 
 impl Scratch {
-    /// One buffer, to be shared by all connections of a thread.
+    /// A buffer for all connections of a thread.
     pub fn new() -> Scratch {
         Scratch(vec![0; SCRATCH_BYTES].into_boxed_slice())
     }
@@ -40,36 +38,36 @@ impl Default for Scratch {
     }
 }
 
-/// Where a data segment is to be laid down.
+/// Destination of a data segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Landing<P> {
     /// Nowhere.
     Discard,
-    /// Handed over with the PDU; its length has been checked.
+    /// Passed on with the PDU; its length has been checked.
     Collect,
     /// The first `len_bytes` at `place`; the rest nowhere.
     Place {
-        /// Where.
+        /// Destination.
         place: P,
-        /// How much.
+        /// Its length.
         len_bytes: usize,
     },
 }
 
-/// Where a PDU lies in the stream that it came by, whose first byte is 0; with padding and digests.
+/// Position of a PDU in its stream, whose first byte is 0; with padding and digests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Span {
-    /// Its first byte.
+    /// Offset of its first byte.
     pub begin: u64,
     /// Behind its last byte.
     pub end: u64,
 }
 
-/// What a connection's owner does with what arrives.
+/// The owner of a connection, as consumer of its PDUs.
 pub trait Receiver {
     /// Names a place for payload.
     type Place;
-    /// Why the connection must be dropped.
+    /// Reason to drop the connection.
     type Error;
 
     /// A header with its additional segments has arrived. The owner checks the length of the data
@@ -79,7 +77,7 @@ pub trait Receiver {
     /// The memory of `len_bytes` bytes at `offset_bytes` of a place.
     fn space(&mut self, place: &Self::Place, offset_bytes: usize, len_bytes: usize) -> &mut [u8];
 
-    /// So many more bytes of payload have arrived at a place.
+    /// Reports payload that arrived at a destination.
     fn laid(&mut self, _place: &Self::Place, _len_bytes: usize) {}
 
     /// The data segment has been laid down; `collected` holds it if it was to be collected.
@@ -91,24 +89,25 @@ pub trait Receiver {
     /// In place of [`Receiver::pdu`]: the digest of the data segment is wrong, whatever became of its data.
     fn bad_data(&mut self, header: &[u8; BHS_LEN]) -> Result<(), Self::Error>;
 
-    /// Whether the next PDU is for this receiver, and now. If not, it is kept for the one that comes after, or for later.
+    /// True if the next PDU may be given to this receiver now. Otherwise it is kept for a later turn or another
+    /// receiver.
     fn wants_more(&self) -> bool {
         true
     }
 
-    /// Whether it is to be told when bytes came: the clock is read after every read then.
+    /// True if the receiver needs arrival times: the clock is then read after every read.
     fn wants_times(&self) -> bool {
         false
     }
 
-    /// What follows came with a read that ended at this time.
+    /// Arrival time of the following bytes: end of their read.
     fn came(&mut self, _at: Instant) {}
 
-    /// Where the PDU lies that [`Receiver::pdu`] is called with next.
+    /// Position of the PDU of the next call of [`Receiver::pdu`].
     fn lies(&mut self, _span: Span) {}
 }
 
-/// Why receiving ended for good.
+/// Reason of the end of receiving.
 #[derive(Debug)]
 pub enum Stop<E> {
     /// The peer closed the connection.
@@ -122,8 +121,8 @@ pub enum Stop<E> {
 /// The receiving half of a connection.
 #[derive(Debug)]
 pub(crate) struct Rx<P> {
-    /// What has arrived and was not taken: part of a header; whole PDUs if the receiver or the quantum stopped
-    /// it. Taken already are the first `kept_at` bytes.
+    /// Received bytes that were not consumed: a partial header, or whole PDUs if the receiver or the quantum ended the
+    /// turn. The first `kept_at` bytes are consumed.
     kept: Vec<u8>,
     kept_at: usize,
     /// PDUs that may still begin in this turn.
@@ -131,9 +130,9 @@ pub(crate) struct Rx<P> {
     segment: Option<Segment<P>>,
     collected: Vec<u8>,
     payload_bytes: u64,
-    /// Bytes of the PDUs before the one at hand.
+    /// Bytes of all PDUs before the current one.
     stream_bytes: u64,
-    /// When the last read ended, if the receiver wants to know.
+    /// End of the last read, if the receiver needs arrival times.
     read_at: Instant,
     digests: Digests,
 }
@@ -141,7 +140,7 @@ pub(crate) struct Rx<P> {
 #[derive(Debug)]
 struct Segment<P> {
     header: [u8; BHS_LEN],
-    /// With its digest and what follows it as additional segments.
+    /// Header with additional segments and digest.
     header_bytes: usize,
     landing: Landing<P>,
     done_bytes: usize,
@@ -161,7 +160,7 @@ struct Check {
 }
 
 impl Check {
-    /// Takes what arrived after the first `done_bytes` of the segment.
+    /// Takes the bytes behind the first `done_bytes` of the segment.
     fn take(&mut self, bytes: &[u8], done_bytes: usize) {
         let summed = self.padded_bytes.saturating_sub(done_bytes).min(bytes.len());
         let (data, digest) = bytes.split_at(summed);
@@ -178,7 +177,7 @@ impl Check {
 }
 
 impl<P> Segment<P> {
-    /// What is still missing at its place.
+    /// Bytes still missing at the destination.
     fn missing_bytes(&self) -> usize {
         match &self.landing {
             Landing::Place { len_bytes, .. } => len_bytes.saturating_sub(self.done_bytes),
@@ -212,7 +211,7 @@ impl<P> Rx<P> {
         self.collected.shrink_to_fit();
     }
 
-    /// Memory of what has arrived and was not taken.
+    /// Memory of received bytes that were not consumed.
     pub(crate) fn held_bytes(&self) -> usize {
         self.kept.len() + self.collected.len()
     }
@@ -250,12 +249,12 @@ impl<P> Rx<P> {
         Ok(true)
     }
 
-    /// Whether what is left of the bytes may be whole PDUs, which are for another turn.
+    /// True if the remaining bytes may be whole PDUs, which belong to another turn.
     fn holds_back<R: Receiver<Place = P>>(&self, left_bytes: usize, receiver: &R) -> bool {
         left_bytes >= BHS_LEN && (self.pdus_left == 0 || !receiver.wants_more())
     }
 
-    /// One read; how much it brought and how much it could have brought: `most_bytes` or a little more.
+    /// One read; returns the bytes read and the bytes offered: `most_bytes` or a little more.
     fn read<R: Receiver<Place = P>>(
         &mut self,
         mut stream: &TcpStream,
@@ -315,7 +314,7 @@ impl<P> Rx<P> {
         Ok(())
     }
 
-    /// Takes PDUs out of what an earlier turn, or another receiver, left.
+    /// Consumes PDUs that an earlier turn or another receiver left.
     fn take_kept<R: Receiver<Place = P>>(&mut self, receiver: &mut R) -> Result<(), R::Error> {
         let kept = std::mem::take(&mut self.kept);
         let begin = std::mem::take(&mut self.kept_at);
@@ -328,8 +327,8 @@ impl<P> Rx<P> {
         let rest = self.consume(&kept[begin..], receiver)?;
         let begin = kept.len() - rest;
         if self.holds_back(rest, receiver) {
-            // The rest is for another turn, and is not copied for every one of them. Less than a header is carried
-            // along by the next read, which takes what is kept from its start.
+            // The rest belongs to another turn and is not copied for each. Less than a header is moved by the next
+            // read, which reads the kept bytes from their start.
             (self.kept, self.kept_at) = (kept, begin);
         } else {
             self.kept.extend_from_slice(&kept[begin..]);

@@ -1,7 +1,7 @@
-//! What became of single PDUs on their way out: where they lie in the connection's stream, and the kernel's times of
-//! their last byte.
+//! Departure of single PDUs: their position in the stream of the connection, and the kernel's timestamps of their last
+//! byte.
 //!
-//! Nothing is decided here: who sends marks what is to be followed, and asks what has come of it.
+//! Nothing is decided here: the sender marks PDUs and collects the results.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,13 +11,13 @@ use event::Instant;
 use net::clock::{self, Realtime};
 use net::stamps::{self, Mile, Milestone};
 
-/// Bytes that may be on their way with stamps asked for; for more none are asked for.
+/// Limit on marked bytes in flight; beyond it no timestamps are requested.
 const AWAITED_MAX: usize = 1 << 14;
 
 /// Names a PDU that is to be followed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mark {
-    /// Its sender's name for it.
+    /// The sender's tag.
     pub tag: u64,
     /// The kernel's times are wanted too, which costs a system call more and three messages: [`Stamped`] follows.
     pub is_stamped: bool,
@@ -26,25 +26,25 @@ pub struct Mark {
 /// The socket has taken the last byte of a marked PDU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Departed {
-    /// Its sender's name for it.
+    /// The sender's tag.
     pub tag: u64,
-    /// Where its first byte is in the connection's stream, whose first byte is 0.
+    /// Offset of its first byte in the connection's stream, whose first byte is 0.
     pub begin: u64,
     /// Behind its last byte.
     pub end: u64,
-    /// When the write began that took it.
+    /// Begin of the write that accepted it.
     pub at: Instant,
     /// [`Stamped`] follows, if the connection stands until then.
     pub is_stamped: bool,
 }
 
-/// What the kernel said of the last byte of a marked PDU. It drops stamps when a receive buffer is full, so each may
-/// be missing.
+/// The kernel's timestamps of the last byte of a marked PDU. The kernel drops timestamps when a receive buffer is full,
+/// so each may be missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamped {
-    /// Its sender's name for it.
+    /// The sender's tag.
     pub tag: u64,
-    /// TCP has handed it to the queue before the device.
+    /// TCP has passed it to the device's queueing discipline.
     pub queued: Option<Instant>,
     /// The device's driver has it.
     pub wire: Option<Instant>,
@@ -56,7 +56,7 @@ pub struct Stamped {
 #[derive(Debug)]
 pub(crate) struct Stamping {
     clock: Realtime,
-    /// Where the kernel's count begins in the stream.
+    /// Offset in the stream at which the kernel's count begins.
     base: u64,
     /// In the order of the stream.
     awaited: VecDeque<Awaited>,
@@ -83,7 +83,7 @@ impl Stamping {
         self.awaited.len() < AWAITED_MAX
     }
 
-    /// The stamp of the byte before `end` was asked for and stands for the PDU `tag`.
+    /// Registers a request for timestamps of the byte before `end`, for the PDU `tag`.
     pub(crate) fn await_stamps(&mut self, tag: u64, end: u64) {
         let stamped = Stamped { tag, queued: None, wire: None, acked: None };
         self.awaited.push_back(Awaited { byte: end - 1, stamped });
@@ -95,7 +95,7 @@ impl Stamping {
         Ok(stamps::collect(stream, |milestone| self.take(milestone, now))? > 0)
     }
 
-    /// Those of which no more will be heard.
+    /// Drains the PDUs of which no more timestamps will come.
     pub(crate) fn finished(&mut self) -> std::vec::Drain<'_, Stamped> {
         self.finished.drain(..)
     }
@@ -103,7 +103,7 @@ impl Stamping {
     fn take(&mut self, milestone: Milestone, now: Instant) {
         let Some(first) = self.awaited.front().map(|awaited| awaited.byte) else { return };
         let ahead = milestone.byte.wrapping_sub((first - self.base) as u32);
-        // What lies behind was written in part and asked for again.
+        // The bytes behind were written in part and registered again.
         if ahead > u32::MAX / 2 {
             return;
         }
@@ -177,8 +177,7 @@ mod tests {
         check((5 << 32) - 3);
     }
 
-    /// PDUs with so much data each; all are marked, those of odd lengths have writes of
-    /// their own.
+    /// PDUs with data of these lengths; all are marked, those of odd lengths are written alone.
     struct Marked(VecDeque<usize>);
 
     impl Sender for Marked {
@@ -201,7 +200,7 @@ mod tests {
         }
     }
 
-    /// Sends what `lens` says over a connection; what became of it.
+    /// Sends PDUs of these lengths over a connection; returns their departures and timestamps.
     fn follow(lens: &[usize], joins: bool) -> (Vec<Departed>, Vec<Stamped>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -209,7 +208,7 @@ mod tests {
         let total: usize = lens.iter().map(|len| 48 + len).sum();
         let reader = thread::spawn(move || peer.read_exact(&mut vec![0; total]).map(|()| peer).unwrap());
         stream.set_nonblocking(true).unwrap();
-        // What waits for an acknowledgement is joined to what comes behind it.
+        // Data that await an acknowledgement are merged with the data behind them.
         stream.set_nodelay(true).unwrap();
         let (poll, mut events) = (Poll::new().unwrap(), Events::new());
         let mut connection = Connection::<(), Vec<u8>>::new(stream, &poll, 5, Course::default()).unwrap();

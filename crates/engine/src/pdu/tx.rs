@@ -1,5 +1,5 @@
-//! Sending PDUs: a queue of (header, data) that one vectored write empties, many PDUs at a time. Data
-//! stays where it is; the queue holds what names it.
+//! Sending PDUs: a queue of headers with references to data, emptied by one vectored write over many PDUs. Data are not
+//! copied.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Write};
@@ -15,33 +15,33 @@ use super::stamping::{Departed, Mark};
 /// A PDU ready to go.
 #[derive(Debug)]
 pub struct Outgoing<D> {
-    /// Its header.
+    /// Header.
     pub header: [u8; BHS_LEN],
-    /// What names its data, if it has any.
+    /// Reference to its data, if it has any.
     pub data: Option<D>,
     /// The data is payload (it counts as application bytes).
     pub is_payload: bool,
     /// It is followed on its way: [`crate::Connection::departed`].
     pub mark: Option<Mark>,
-    /// It goes out in a write of its own.
+    /// It is written alone.
     pub is_alone: bool,
 }
 
-/// Where PDUs come from.
+/// Source of PDUs.
 pub trait Sender {
     /// Names data.
     type Data;
 
-    /// The next PDU, if there is one now.
+    /// The next PDU, if one is ready.
     fn next(&mut self) -> Option<Outgoing<Self::Data>>;
 
     /// The data that a name stands for. Its length does not change while the name lives.
     fn bytes<'a>(&'a self, data: &'a Self::Data) -> &'a [u8];
 }
 
-/// Bytes queued before a write is made, and the most that one write offers. A kernel without preemption does nothing
-/// else on that processor while it copies them: with 1 MiB, whoever shares it waits twice as long at p99, and the rate
-/// over loopback is 5 % higher.
+/// Queued bytes that trigger a write, and limit of one write. A kernel without preemption runs nothing else on that
+/// processor while it copies them: with 1 MiB, other programs there wait twice as long at p99, and the rate over
+/// loopback is 5 % higher.
 const FILL_BYTES: usize = 256 << 10;
 /// PDUs in one write; each takes up to three slices.
 const BATCH: usize = 128;
@@ -54,29 +54,29 @@ const TRAILER_BYTES: usize = 3 + DIGEST_BYTES;
 pub(crate) struct Tx<D> {
     queue: VecDeque<Queued<D>>,
     queued_bytes: usize,
-    /// Of it data that were made for their PDUs: they lie here alone.
+    /// Bytes of these with data made for their PDUs, which exist only here.
     made_bytes: usize,
     /// Bytes of the first PDU that the socket already has.
     sent_bytes: usize,
     payload_bytes: u64,
     digests: Digests,
-    /// Where the first PDU of the queue begins in the stream.
+    /// Offset of the queue's first PDU in the stream.
     begin: u64,
-    /// Marked PDUs in the queue, and those that the socket has.
+    /// Number of marked PDUs in the queue and in the socket.
     marked: usize,
     departed: Vec<(Departed, Option<Stamp>)>,
-    /// Whether stamps can be asked for, and how.
+    /// Mode of timestamp requests.
     pub(crate) stamps: Stamps,
 }
 
-/// How the kernel's times are asked for.
+/// Modes of requesting the kernel's timestamps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stamps {
     /// Not at all.
     Off,
     /// For the last byte of the PDU, which ends the write.
     Each,
-    /// For the last byte of a write that the PDU is in: writes are what they would be without.
+    /// For the last byte of the write with the PDU: writes are not split.
     Joined,
 }
 
@@ -115,7 +115,7 @@ impl<D> Queued<D> {
     }
 }
 
-/// What a write came to.
+/// Result of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Written {
     pub(crate) bytes: usize,
@@ -156,7 +156,7 @@ impl<D> Tx<D> {
         self.queued_bytes - self.sent_bytes
     }
 
-    /// Memory of the queue, payload apart.
+    /// Memory of the queue without payload.
     pub(crate) fn held_bytes(&self) -> usize {
         self.made_bytes + self.queue.len() * size_of::<Queued<D>>()
     }
@@ -166,22 +166,22 @@ impl<D> Tx<D> {
         self.queue.shrink_to_fit();
     }
 
-    /// Bytes handed to the socket so far.
+    /// Bytes written to the socket so far.
     pub(crate) fn sent_bytes(&self) -> u64 {
         self.begin + self.sent_bytes as u64
     }
 
-    /// Marked PDUs that the socket has taken, and what their stamps are of.
+    /// Drains the marked PDUs that the socket has accepted, with the requests for their timestamps.
     pub(crate) fn departed(&mut self) -> std::vec::Drain<'_, (Departed, Option<Stamp>)> {
         self.departed.drain(..)
     }
 
-    /// Payload handed to the socket so far.
+    /// Payload written to the socket so far.
     pub(crate) fn payload_bytes(&self) -> u64 {
         self.payload_bytes
     }
 
-    /// Takes PDUs from `sender` until there is enough for one write.
+    /// Takes PDUs from `sender` until one write is full.
     pub(crate) fn fill<S: Sender<Data = D>>(&mut self, sender: &mut S) {
         while self.queued_bytes < FILL_BYTES && self.queue.len() < BATCH {
             let Some(outgoing) = sender.next() else { break };
@@ -212,7 +212,7 @@ impl<D> Tx<D> {
         }
     }
 
-    /// One write of what is queued, at most `most_bytes`.
+    /// One write of queued bytes, `most_bytes` at most.
     pub(crate) fn write<S: Sender<Data = D>>(
         &mut self,
         mut stream: &TcpStream,
@@ -264,9 +264,9 @@ impl<D> Tx<D> {
         Ok(Written { bytes, is_all: bytes == offered })
     }
 
-    /// Puts the data digests of the next PDUs in place; how many PDUs, and how many bytes of them, the next
-    /// write may offer, at most `limit_bytes` or little more. What the socket does not take may change before the next
-    /// write (a LUN in memory is sent from where it is), so its digest is summed again.
+    /// Computes the data digests of the next PDUs; returns the number of PDUs and of their bytes that the next write
+    /// may offer, about `limit_bytes` at most. Data that the socket did not accept may change before the next write (a
+    /// memory LUN is sent from its place), so their digest is computed again.
     fn sum<S: Sender<Data = D>>(&mut self, sender: &S, limit_bytes: usize) -> (usize, usize) {
         let mut bytes = 0;
         let mut skip = self.sent_bytes;
@@ -345,7 +345,7 @@ mod tests {
         }
     }
 
-    /// Sends `data` through a socket whose peer reads slowly; compares with what should arrive.
+    /// Sends `data` to a peer that reads slowly; compares the received bytes.
     fn check(data: Vec<Vec<u8>>, digests: Digests) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -404,7 +404,7 @@ mod tests {
 
     #[test]
     fn a_digest_is_that_of_the_bytes_that_went_out() {
-        /// Data that changes with every look at what was not sent yet, as a LUN in memory may.
+        /// Data whose unsent part changes at every access, as in a memory LUN.
         struct Changing(Vec<u8>);
 
         impl Sender for Changing {

@@ -1,5 +1,5 @@
-//! What to say when this host's limits for socket buffers are about as large as what a path has in
-//! flight. Buffers are left to the kernel's autotuning, so its limits are the only thing to change.
+//! Advice on this host's limits for socket buffers where they are close to a path's bandwidth-delay product. The
+//! kernel's autotuning sizes the buffers, so its limits are the only setting to change.
 
 use event::Bytes;
 use net::tcp;
@@ -14,8 +14,8 @@ pub(crate) fn buffer_advice(product_bytes: u64, receives: bool) -> Option<String
     advise(product_bytes, name, tcp::limits(name)?)
 }
 
-/// Linux offers about half of a receive buffer as window, and a send buffer holds packets with their
-/// bookkeeping: a limit that is not twice what is in flight may be what holds it there.
+/// Linux offers about half of a receive buffer as window, and a send buffer also holds the bookkeeping of its packets:
+/// a limit below twice the bytes in flight may be the limiter.
 fn advise(product_bytes: u64, name: &str, [least, first, max]: [u64; 3]) -> Option<String> {
     let wanted = product_bytes.saturating_mul(4).min(LIMIT_MOST).next_power_of_two().min(LIMIT_MOST);
     (product_bytes.saturating_mul(2) >= max / 10 * 9 && wanted > max).then(|| {

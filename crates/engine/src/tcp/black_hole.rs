@@ -23,7 +23,7 @@ const OPTIONS_BYTES: u32 = 40;
 pub struct BlackHole {
     /// The large segments are this end's.
     pub is_sender: bool,
-    /// The peer was heard during the stall, so that the path is not down.
+    /// The peer answered during the stall, so the path is up.
     pub is_heard: bool,
     /// Payload of a full-sized segment, in bytes.
     pub segment_bytes: u32,

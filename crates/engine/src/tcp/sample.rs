@@ -1,4 +1,4 @@
-//! One row of the table `sockets`.
+//! Row of the table `sockets`.
 
 use std::time::Duration;
 
@@ -7,25 +7,25 @@ use net::{TcpInfo, clock};
 
 use crate::reactor;
 
-/// What the application has moved over a connection, and wants to.
+/// Payload counters of the application for one connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Moved {
     /// Payload received.
     pub rx_bytes: u64,
-    /// Payload handed to the socket.
+    /// Payload written to the socket.
     pub tx_bytes: u64,
-    /// Payload that was not handed to the socket, whatever it waits for.
+    /// Payload not written to the socket yet, for whatever reason.
     pub unsent_bytes: u64,
-    /// Mean length of the requests of late; zero if there were none.
+    /// Mean length of recent requests; zero without requests.
     pub request_bytes: u64,
 }
 
-/// The longest time between two looks at a connection that moves data: a hundred rows a second, whatever its policy
-/// asks for, although a loop wakes a little late.
+/// Longest time between two samples of a connection that moves data: a hundred rows a second whatever the policy
+/// requests, with an allowance for late wake-ups.
 pub const SAMPLE_EVERY: Duration = Duration::from_millis(9);
 
-/// The row for what the kernel says and what the application moved; to be called on the loop's thread. What the
-/// target allows is for the session to add, and how it is steered for who steers it.
+/// Row of TCP_INFO and payload counters; call it on the thread of the event loop. The session adds the target's command
+/// window, the owner of the policy its decision.
 pub fn socket_sample(t: Instant, host: Host, connection: u32, info: &TcpInfo, moved: Moved) -> SocketSample {
     SocketSample {
         loop_idle_ns: reactor::idle_ns(),

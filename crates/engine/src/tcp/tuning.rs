@@ -1,5 +1,5 @@
-//! What a socket is told as its path becomes known: pacing, how much unsent data the kernel holds, and when to forget the
-//! slow-start threshold. The kernel is told only of changes.
+//! Settings of a socket that follow the policy: pacing rate, limit on unsent data, reset of the slow-start threshold.
+//! Only changes reach the kernel.
 
 use std::io;
 use std::net::TcpStream;
@@ -14,9 +14,9 @@ const NOTSENT_MAX_BYTES: u32 = 64 << 20;
 /// BBR does not leave its start while it has run out of data once in each round trip.
 const HELD_MIN: Duration = Duration::from_millis(5);
 const HELD_PER_RTT: u32 = 16;
-/// A path is near whose round trip is less, and there the kernel holds no more than at first. Acknowledgements come back
-/// while the call that sends is still under way, and the kernel sends in that call whatever it holds: over loopback for a
-/// millisecond and more with 16 MiB, and nobody else has that processor meanwhile. The rate of 1 MiB writes is the same.
+/// Round trip below which the limit on unsent data stays at its first value. On such a path acknowledgements arrive
+/// during the send call, and the kernel sends all unsent data in that call: over loopback for a millisecond and more
+/// with 16 MiB, during which no other program has that processor. The rate of 1 MiB writes is the same.
 const NEAR: Duration = Duration::from_millis(1);
 
 /// The settings of one socket.
@@ -24,12 +24,12 @@ const NEAR: Duration = Duration::from_millis(1);
 pub(crate) struct Tuning {
     notsent_bytes: u32,
     pub(crate) pacing_bytes_per_s: Option<u64>,
-    /// How many times that was done; as often as can be if it cannot.
+    /// Number of resets; the maximum if the kernel cannot do it.
     forgotten: u32,
 }
 
 impl Tuning {
-    /// Tells a new socket what holds before anything is known.
+    /// Applies the settings of a new socket, before any sample.
     pub(crate) fn new(stream: &TcpStream) -> io::Result<Tuning> {
         tcp::set_notsent_lowat(stream, NOTSENT_MIN_BYTES)?;
         Ok(Tuning { notsent_bytes: NOTSENT_MIN_BYTES, pacing_bytes_per_s: None, forgotten: 0 })
@@ -44,21 +44,20 @@ impl Tuning {
         Ok(())
     }
 
-    /// Forgets the slow-start threshold, if that was not done as many times. A kernel that does not let us has no say in
-    /// what else is done: the window then grows from there as it always did.
+    /// Resets the slow-start threshold, if fewer resets were made than `times`. Without support of the kernel the rest
+    /// of the decision holds: the window then grows from the old threshold.
     pub(crate) fn forget(&mut self, stream: &TcpStream, times: u32) {
         if times > self.forgotten {
-            // Asking again would only have the kernel look for a module again, which takes its time.
-            // Who is paced anyway loses nothing by beginning anew, and is told of a full line once more.
+            // Another attempt would only have the kernel search for a module again, which takes its time. A paced
+            // connection loses nothing by slow start and gets another notice of a full line.
             let is_paced = self.pacing_bytes_per_s.is_some();
             let done = if is_paced { threshold::begin_again(stream) } else { threshold::forget(stream) };
             self.forgotten = done.map_or(u32::MAX, |()| times);
         }
     }
 
-    /// Lets the kernel hold some milliseconds of the delivery rate unsent: enough to keep the line
-    /// busy, little enough that an urgent PDU does not wait behind megabytes. Where all is handed over at its time, `held` and
-    /// no more.
+    /// Lets the kernel hold some milliseconds of the delivery rate unsent: enough to keep the line busy, and an urgent
+    /// PDU does not wait behind megabytes. With pacing by this process, `held` at most.
     pub(crate) fn follow_rate(
         &mut self,
         stream: &TcpStream,

@@ -12,20 +12,20 @@ use super::{Tracer, seen};
 use crate::pdu::rx::Span;
 use crate::pdu::stamping::{Departed, Mark, Stamped};
 
-/// Requests that are known at a time. More are open only if a peer never lets one end; their rows are written
-/// as far as they came.
+/// Limit on known requests. More are open only if a peer leaves requests unfinished; the rows of those have the times
+/// known so far.
 const OPEN_MAX: usize = 1 << 17;
 /// Requests that have ended and wait for TCP's times.
 const LATE_MAX: usize = 1 << 12;
 /// Set in the names of PDUs that have rows of their own; others are named by the places of their requests.
 const PDU_BIT: u64 = 1 << 63;
 
-/// What is known of a session's requests. `T` are the times of this end.
+/// Open requests of a session with their times. `T` are the times of this end.
 pub struct Ledger<T> {
     tracer: Rc<Tracer>,
     session: u64,
     open: Slab<Open<T>>,
-    /// Where those are that are known by their tags: all but those that were closed.
+    /// Place of each request by its tag; closed requests are not in it.
     by_tag: HashMap<u32, u32, BuildHasherDefault<TagHasher>>,
     /// Ended, by tag and command number (an immediate command has that of the next one): the last byte of the PDU that is
     /// followed was not acknowledged.
@@ -39,7 +39,7 @@ struct Open<T> {
     edge: Option<usize>,
 }
 
-/// Where a request is while it is open, and its tag: places are used again.
+/// Place of an open request, and its tag: places are reused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     slot: u32,
@@ -49,7 +49,7 @@ pub struct Place {
 /// A PDU on its way out that has a row.
 struct Away {
     row: PduSeen,
-    /// TCP's times of it are those of this request.
+    /// The request that gets TCP's times of this PDU.
     edge: Option<Place>,
 }
 
@@ -95,17 +95,17 @@ impl<T: Copy + Into<LayerTimes>> Ledger<T> {
         }
     }
 
-    /// Its number.
+    /// Number of the session.
     pub fn session(&self) -> u64 {
         self.session
     }
 
-    /// Whether anything is recorded of a command.
+    /// True if a command is recorded.
     pub fn takes(&self, cmd_sn: u32) -> bool {
         self.tracer.sampling().takes(cmd_sn)
     }
 
-    /// A command came of which nothing is known any more: if it has its turn, its row is missing.
+    /// Reports a command whose record is lost: its row is missing if it is sampled.
     pub fn lose(&self, cmd_sn: u32) {
         self.tracer.lose(cmd_sn);
     }
@@ -124,18 +124,18 @@ impl<T: Copy + Into<LayerTimes>> Ledger<T> {
         Place { slot, itt }
     }
 
-    /// Where the request is that is known by this tag.
+    /// Place of the request with this tag.
     pub fn place(&self, itt: u32) -> Option<Place> {
         self.by_tag.get(&itt).map(|slot| Place { slot: *slot, itt })
     }
 
-    /// What is known of an open request, if it is still where it was.
+    /// Times of an open request, if it still has this place.
     pub fn at(&mut self, place: Place) -> Option<&mut Layers<T>> {
         let open = self.open.get_mut(place.slot as usize)?;
         (open.request.id.itt == place.itt).then_some(&mut open.request)
     }
 
-    /// What is known of the request that is known by this tag.
+    /// Times of the request with this tag.
     pub fn find(&mut self, itt: u32) -> Option<&mut Layers<T>> {
         let slot = *self.by_tag.get(&itt)?;
         Some(&mut self.open[slot as usize].request)
@@ -168,7 +168,7 @@ impl<T: Copy + Into<LayerTimes>> Ledger<T> {
         self.open.remove(slot);
     }
 
-    /// The session is over: what is open has rows as far as it came.
+    /// Ends the session: open requests get rows with the times that they have.
     pub fn end_all(&mut self) {
         self.end_requests(|_| true);
         for away in self.away.drain() {
@@ -176,7 +176,7 @@ impl<T: Copy + Into<LayerTimes>> Ledger<T> {
         }
     }
 
-    /// A connection is gone and the session goes on: nothing more comes of the requests and the PDUs that were its own.
+    /// Ends a connection of a session that continues: its requests and PDUs get no more times.
     pub fn leave(&mut self, connection: u32) {
         self.end_requests(|id| id.connection == connection);
         self.away.retain(|_, away| {
@@ -203,8 +203,7 @@ impl<T: Copy + Into<LayerTimes>> Ledger<T> {
         }
     }
 
-    /// Forgets what is open, because it is asked for again in another session; what is known of its PDUs has
-    /// rows.
+    /// Drops open requests because another session issues them again; their PDUs have rows already.
     pub fn begin_again(&mut self, session: u64) {
         self.session = session;
         self.open.clear();
@@ -212,8 +211,8 @@ impl<T: Copy + Into<LayerTimes>> Ledger<T> {
         self.end_all();
     }
 
-    /// A PDU is about to be sent. `cmd_sn` is the number of its command, if it belongs to a request that is known;
-    /// `edge` says of which request its place and times are wanted, which are told by [`Ledger::departed`].
+    /// Records a PDU before it is sent. `cmd_sn` is the number of its command, if its request is known; `edge` names
+    /// the request that gets its position and timestamps, by [`Ledger::departed`].
     pub fn sends(
         &mut self,
         connection: u32,
@@ -288,7 +287,7 @@ impl<T: Copy + Into<LayerTimes>> Ledger<T> {
         self.open.get_mut(place.slot as usize).filter(|open| open.request.id.itt == place.itt)
     }
 
-    /// Whether a PDU has a row: those of commands with their commands, others if any have.
+    /// True if a PDU gets a row: one of a command with the sampling of commands, another one if any PDU is sampled.
     fn has_row(&self, pdu: &Pdu, cmd_sn: Option<u32>) -> bool {
         let sampling = self.tracer.sampling();
         match cmd_sn {
@@ -384,7 +383,7 @@ mod tests {
         ledger.end(place);
     }
 
-    /// What is in the tables after `play`, with every second request in `pdus`.
+    /// Contents of the tables after `play`, with every second request in `pdus`.
     fn recorded(play: impl FnOnce(&mut Ledger<NearTimes>)) -> (LayerColumns, Pdus) {
         let dir = tempfile::tempdir().unwrap();
         let sampling = Sampling { layers: 1, pdus: 2 };

@@ -1,8 +1,8 @@
-//! What the requests of one end went through: rows of the tables `layers` and `pdus`, from what its sessions
-//! say of them; and of `sessions`, what those were made with.
+//! Trace of the requests of one end: rows of the tables `layers` and `pdus`, and of `sessions` the parameters of their
+//! connections.
 //!
-//! [`Tracer`] is one for each process and holds the files; a [`Ledger`] is one for each session and holds the
-//! requests that are open. Both belong to the loop's thread; neither reads a clock.
+//! [`Tracer`] is one for each process and holds the files; a [`Ledger`] is one for each session and holds the open
+//! requests. Both belong to the thread of the event loop; neither reads a clock.
 
 mod ledger;
 mod seen;
@@ -16,8 +16,7 @@ use tables::{Recorder, Spool, TableError};
 
 pub use ledger::{Ledger, Place};
 
-/// Which requests have rows: one in so many, those whose command numbers are multiples, so that both ends take
-/// the same.
+/// Sampling of requests: one in N, those whose command number is a multiple of N, so that both ends choose the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sampling {
     /// In `layers`; at least 1.
@@ -26,8 +25,8 @@ pub struct Sampling {
     pub pdus: u32,
 }
 
-/// The kernel's times of a PDU cost a system call and three messages: at one in 256 that is a few hundredths of what
-/// a small request costs, at one in 16 it is half as much again.
+/// The kernel's timestamps of a PDU cost a system call and three messages: for one PDU in 256 some hundredths of the
+/// cost of a small request, for one in 16 half of it.
 impl Default for Sampling {
     fn default() -> Sampling {
         Sampling { layers: 1, pdus: 256 }
@@ -43,7 +42,7 @@ impl Sampling {
         self.pdus != 0 && cmd_sn.is_multiple_of(self.pdus)
     }
 
-    /// Whether anything of a command is recorded.
+    /// True if a command is recorded.
     pub fn takes(self, cmd_sn: u32) -> bool {
         self.takes_layers(cmd_sn) || self.takes_pdus(cmd_sn)
     }
@@ -71,7 +70,7 @@ impl Tracer {
         })
     }
 
-    /// Which requests have rows.
+    /// Sampling of requests.
     pub fn sampling(&self) -> Sampling {
         self.sampling
     }

@@ -1,4 +1,4 @@
-//! What the table `pdus` says of a header.
+//! Row of the table `pdus` for a header.
 
 use event::PduKind;
 use wire::iscsi::Pdu;

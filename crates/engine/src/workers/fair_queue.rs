@@ -1,15 +1,15 @@
-//! A queue that serves its owners in turn, by the bytes of what they want done: whoever queues thousands
-//! waits for itself and not for others.
+//! A queue that serves its owners in turn, by the bytes of their items: an owner with thousands of items delays itself
+//! and not the others.
 //!
-//! Start-time fair queueing: each owner has a line and a number of bytes at which its next item begins; the
-//! lowest comes first. An owner without a line begins where the one being served began, so it is next but for
-//! those that are as far, and no idleness is saved up. Unlike deficit round robin this needs no quantum, and
-//! one step finds the next item whatever the sizes.
+//! Start-time fair queueing: each owner has a queue and a start tag in bytes for its next item; the lowest tag is
+//! served first. An owner without queued items starts at the tag in service, so it is next but for equal tags, and idle
+//! time earns no credit. Unlike deficit round robin this needs no quantum, and one step finds the next item whatever
+//! the sizes.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-/// What an item costs at least: looking at it at all is worth moving so many bytes.
+/// Least cost of an item: handling one is worth moving so many bytes.
 const COST_MIN_BYTES: u64 = 16 << 10;
 /// Empty lines that are kept for the next owner, so that nothing is allocated for each item.
 const SPARE_MAX: usize = 64;
@@ -22,7 +22,7 @@ pub struct FairQueue<T> {
     /// item ended, and is there until its turn has come.
     order: BinaryHeap<Reverse<(u64, u64)>>,
     queued: usize,
-    /// Where the item began that was taken last.
+    /// Start tag of the item that was taken last.
     now_bytes: u64,
     spare: Vec<VecDeque<Item<T>>>,
 }
@@ -45,17 +45,17 @@ impl<T> FairQueue<T> {
         }
     }
 
-    /// Whether nothing is queued.
+    /// True without items.
     pub fn is_empty(&self) -> bool {
         self.queued == 0
     }
 
-    /// Whether there is an item of an owner that may have one now.
+    /// True if an owner accepted by `may` has an item.
     pub fn has_any_of(&self, may: impl Fn(u64) -> bool) -> bool {
         self.queued > 0 && self.lines.iter().any(|(owner, line)| !line.is_empty() && may(*owner))
     }
 
-    /// Queues an item that moves `bytes`, behind those of the same owner. The caller bounds how many.
+    /// Queues an item of `bytes` behind those of the same owner. The caller limits their number.
     pub fn push(&mut self, owner: u64, bytes: u64, item: T) {
         let item = Item { item, cost_bytes: bytes.max(COST_MIN_BYTES) };
         self.queued += 1;
@@ -69,7 +69,7 @@ impl<T> FairQueue<T> {
         self.order.push(Reverse((self.now_bytes, owner)));
     }
 
-    /// Queues an item before those of the same owner: the rest of one that was taken.
+    /// Queues the rest of an item before the others of the same owner.
     pub fn push_front(&mut self, owner: u64, bytes: u64, item: T) {
         match self.lines.get_mut(&owner) {
             None => self.push(owner, bytes, item),
@@ -80,7 +80,7 @@ impl<T> FairQueue<T> {
         }
     }
 
-    /// Takes all items of an owner of which `is_wanted` says so, wherever they are in its line.
+    /// Takes all items of an owner that `is_wanted` selects, at any position in its queue.
     pub fn take_of(&mut self, owner: u64, mut is_wanted: impl FnMut(&T) -> bool) -> Vec<T> {
         let Some(line) = self.lines.get_mut(&owner) else { return Vec::new() };
         let (taken, left) = line.drain(..).partition::<VecDeque<_>, _>(|item| is_wanted(&item.item));
@@ -94,7 +94,7 @@ impl<T> FairQueue<T> {
         self.pop_of(|_| true).map(|(_, item, _)| item)
     }
 
-    /// Takes the next item of those owners that may have one now, and says whose it is and what it costs in bytes.
+    /// Takes the next item of the owners accepted by `may`; returns its owner and its cost in bytes.
     pub fn pop_of(&mut self, may: impl Fn(u64) -> bool) -> Option<(u64, T, u64)> {
         let mut aside = Vec::new();
         let found = self.next_of(may, &mut aside);
@@ -119,8 +119,8 @@ impl<T> FairQueue<T> {
             self.now_bytes = self.now_bytes.max(at_bytes);
             if let Some(Item { item, cost_bytes }) = line.pop_front() {
                 self.queued -= 1;
-                // What it asks for next begins where this ends, even if it comes later: one who asks for one thing
-                // at a time, again and again, is not ahead of the others for that.
+                // The next item of the owner starts at the end of this one, even if it comes later: one item at a time,
+                // again and again, gives no precedence.
                 self.order.push(Reverse((at_bytes + cost_bytes, owner)));
                 return Some((owner, item, cost_bytes));
             }

@@ -1,9 +1,9 @@
-//! A pool of threads for calls that block (file I/O): jobs in, results out, and a descriptor that turns
-//! readable when there are results. Each job belongs to an owner and is for a store: stores take turns by bytes, at each
-//! of them its owners do ([`FairQueue`]), and results come as they come.
+//! A pool of threads for blocking calls (file I/O): jobs in, results out, and a descriptor that becomes readable with
+//! results. Each job has an owner and a store. Stores take turns by bytes, and so do the owners of each store
+//! ([`FairQueue`]); results come in order of completion.
 //!
-//! Two things besides keep one from holding up another: a job may be done in pieces, between which others have their turn,
-//! and neither an owner whose calls are slow nor a store that is slow ever holds all threads.
+//! Two more rules keep jobs from delaying others: a job may be split into pieces, between which other jobs run, and
+//! neither an owner nor a store with slow calls ever holds all threads.
 
 pub(crate) mod fair_queue;
 
@@ -17,14 +17,14 @@ use net::Wake;
 
 use fair_queue::FairQueue;
 
-/// What came of a job, or of a piece of it.
+/// Result of a job, or of a piece of it.
 #[derive(Debug)]
 pub enum Step<J, R> {
     /// It is over.
     Done(R),
-    /// There is more to do, of which the next piece moves `bytes`; others come first whose turn it is.
+    /// The next piece moves `bytes`; jobs of others may run before it.
     More {
-        /// What the next piece costs.
+        /// Cost of the next piece.
         bytes: u64,
         /// The rest.
         job: J,
@@ -47,38 +47,38 @@ struct Shared<J, R> {
 
 #[derive(Debug)]
 struct Queues<J, R> {
-    /// By their numbers; those that were never used have no jobs.
+    /// By their numbers; unused ones have no jobs.
     stores: Vec<Store<J>>,
     /// Stores that had a job at some time.
     used: usize,
     queued: usize,
-    /// Where the turn of the store began that had the last one.
+    /// Start tag of the store that had the last turn.
     now_bytes: u64,
     results: Vec<R>,
     threads: usize,
-    /// Of them those that are at work, and how many each owner holds.
+    /// Busy threads; `held` counts them by owner.
     busy: usize,
     held: HashMap<u64, usize>,
     is_closed: bool,
 }
 
-/// What is asked of one store.
+/// Jobs of one store.
 #[derive(Debug)]
 struct Store<J> {
     jobs: FairQueue<J>,
     is_used: bool,
-    /// Where its next turn begins, in bytes that stores have moved.
+    /// Start tag of its next turn, in bytes that stores have moved.
     at_bytes: u64,
     /// Threads that are at work on it.
     held: usize,
 }
 
-/// Whose a job is, and what for.
+/// Owner and store of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claim {
-    /// Who has it done.
+    /// Owner of the job.
     pub owner: u64,
-    /// Number of the store that it is for, from 0 on.
+    /// Number of the store, from 0 on.
     pub store: u16,
 }
 
@@ -114,8 +114,8 @@ impl<J: Send + 'static, R: Send + 'static> Workers<J, R> {
         }
     }
 
-    /// Takes back the jobs of an owner of which `is_over` says so. What a worker is at is not among them, but the rest of it
-    /// is, if it is between two pieces.
+    /// Takes back the jobs of an owner that `is_over` selects. A piece in work is not among them; the rest of its job
+    /// is, if it waits between two pieces.
     pub fn take_back(&self, owner: u64, mut is_over: impl FnMut(&J) -> bool) -> Vec<J> {
         let mut queues = self.shared.lock();
         let stores = queues.stores.iter_mut();
@@ -130,7 +130,7 @@ impl<J: Send + 'static, R: Send + 'static> Workers<J, R> {
         queues.queued + queues.busy
     }
 
-    /// Waits for nothing, as a drop does: who is at work goes on with it for as long as the process lives.
+    /// Ends without waiting, unlike a drop: a busy thread continues until the process ends.
     pub fn abandon(mut self) {
         self.threads.clear();
     }
@@ -168,7 +168,7 @@ impl<J, R> Queues<J, R> {
         self.queued += 1;
     }
 
-    /// A store about to have a job more. One that had none does not make up for the turns it did not need.
+    /// A store that is about to get a job. A store that was idle does not catch up on missed turns.
     fn store(&mut self, number: u16) -> &mut Store<J> {
         let place = usize::from(number);
         if self.stores.len() <= place {
@@ -183,9 +183,9 @@ impl<J, R> Queues<J, R> {
         store
     }
 
-    /// The next job, of an owner and for a store that hold fewer threads than are free: one alone has half of them, `n`
-    /// have an `n+1`th each, and whoever comes next finds some. A store that is the only one has nobody to leave threads
-    /// to. Whoever is passed over here holds a thread, which looks again when it is released.
+    /// Takes the next job whose owner and store hold fewer threads than are free: a single one gets half of the
+    /// threads, `n` of them an `n+1`th each, so that a new one always finds some. A single store may use all threads.
+    /// An owner that is skipped here has a job running; its completion re-evaluates the queue, so no wake-up is lost.
     fn take(&mut self) -> Option<(Claim, J)> {
         let (held, free, is_only) = (&self.held, self.threads - self.busy, self.used == 1);
         let may = |owner| held.get(&owner).is_none_or(|held| *held < free);
@@ -212,8 +212,8 @@ impl<J, R> Queues<J, R> {
         }
     }
 
-    /// Whether there is a job that another thread may take now. One that may not have it would be woken for nothing, and
-    /// with a session at its share of threads that would be so for each piece of each job.
+    /// True if another thread may take a job now. A thread woken for a job that it may not have is woken in vain, and
+    /// with a session at its share of threads this would happen for each piece of each job.
     fn has_turn(&self) -> bool {
         let free = self.threads - self.busy;
         let may = |owner| self.held.get(&owner).is_none_or(|held| *held < free);
@@ -273,8 +273,8 @@ impl<J, R> Shared<J, R> {
     }
 }
 
-/// A job that panics would never have a result, and what waits for it would wait for ever: rather nothing is served, which
-/// is seen, and begun again by who supervises.
+/// Aborts the process if a job panics. Its result would never come and its owner would wait for ever; a supervisor sees
+/// an abort and restarts the service.
 fn or_abort<T>(work: impl FnOnce() -> T) -> T {
     struct Bomb;
     impl Drop for Bomb {
@@ -294,7 +294,7 @@ impl<J, R> AsFd for Workers<J, R> {
     }
 }
 
-/// Waits for the jobs that are queued: what was acknowledged is done.
+/// Waits for the queued jobs, whose requests may have been acknowledged.
 impl<J, R> Drop for Workers<J, R> {
     fn drop(&mut self) {
         self.shared.lock().is_closed = true;

@@ -17,7 +17,7 @@ fn every_job_has_its_result() {
     assert_eq!(results.iter().sum::<u64>(), (0..100).map(|n| n * n).sum::<u64>());
 }
 
-/// One thread, held up by its first job, then two owners' jobs: the flood of the one does not come first.
+/// One thread with a blocked first job, then two owners' jobs: those of the flooding owner do not all come first.
 #[test]
 fn a_flood_does_not_hold_up_another_owner() {
     let gate = Arc::new(Mutex::new(()));
@@ -96,7 +96,7 @@ fn an_owner_whose_calls_are_slow_does_not_hold_all_threads() {
     }
 }
 
-/// Sixteen owners that a slow store keeps waiting do not keep those waiting who want another one, theirs included.
+/// Sixteen owners delayed by a slow store do not delay requests to another store, their own included.
 #[test]
 fn a_store_that_is_slow_does_not_hold_all_threads() {
     let gate = Arc::new(Mutex::new(()));

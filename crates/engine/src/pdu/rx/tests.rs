@@ -71,7 +71,7 @@ fn pdu(opcode: u8, place: u8, ahs_words: u8, data: &[u8], digests: Digests) -> V
     bytes
 }
 
-/// Feeds a stream in steps of a length; what came of it.
+/// Feeds a stream in steps of a length; returns the PDUs and the payload.
 fn feed(stream: &[u8], step: usize, digests: Digests) -> Result<(Vec<String>, Vec<u8>), String> {
     let (mut rx, mut recorder) = (Rx::new(), Recorder::default());
     rx.set_digests(digests);
