@@ -1,7 +1,8 @@
-//! How often causes of gaps are named right: `cargo run --release -p analysis --example gap_causes [-- FIRST SEEDS]`.
+//! Share of gap causes that are named correctly: `cargo run --release -p analysis --example gap_causes [-- FIRST
+//! SEEDS]`.
 //!
-//! Plays the scenes of the test of that name with other seeds, those that nobody looked at when thresholds were chosen:
-//! each cause alone, every two together, and none. Prints one JSON document; `cargo xtask bench gaps` reads it.
+//! Plays the scenes of the test of that name with other seeds, which played no part in the choice of thresholds: each
+//! cause alone, every two together, and none. Prints one JSON document; `cargo xtask bench gaps` reads it.
 
 #[path = "../tests/gap_causes/scene.rs"]
 mod scene;

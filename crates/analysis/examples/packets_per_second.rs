@@ -27,7 +27,7 @@ struct Shape {
     keep: usize,
     /// One packet in so many is lost.
     lost_one_in: u64,
-    /// One in so many of the packets that were asked for.
+    /// One in so many of the requested packets.
     part: u64,
     arrival: Arrival,
 }

@@ -1,8 +1,8 @@
-//! How long it takes to ask everything of ten million events, and how much memory: `cargo run --release -p
-//! analysis --example ten_million [-- EVENTS]`. An event is one time in the table `layers`.
+//! Time and memory of a full analysis of ten million events: `cargo run --release -p analysis --example ten_million [--
+//! EVENTS]`. An event is one time in the table `layers`.
 //!
-//! The bound is 10 s and 1 GB. The table is synthetic; the time to write it is not counted, its memory is. Prints
-//! one JSON document; `cargo xtask bench analysis` reads it.
+//! The bound is 10 s and 1 GB. The table is synthetic; the time to write it is not counted, its memory is. Prints one
+//! JSON document; `cargo xtask bench analysis` reads it.
 
 #[path = "../tests/synthetic/mod.rs"]
 mod synthetic;

@@ -1,8 +1,8 @@
-//! Questions asked of a run: tables in, plain results out. One question per file.
+//! Analysis of a run: tables in, plain results out. One question per file.
 //!
-//! Nothing is drawn here and nothing is measured; times of a result are seconds, rates bits per second.
-//! [`capture`] diagnoses captures that `dissect` has read. [`Tour::collect`] computes every result of every cell of a
-//! run; plans name its [`Metrics`].
+//! Nothing is drawn here and nothing is measured; times of a result are seconds, rates bits per second. [`capture`]
+//! diagnoses captures that `dissect` has read. [`Tour::collect`] computes every result of every cell of a run; plans
+//! name its [`Metrics`].
 
 pub mod capture;
 pub mod compare;
@@ -34,14 +34,14 @@ pub type Sample = (f64, f64);
 /// A stretch of CLOCK_MONOTONIC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
-    /// Its beginning.
+    /// Begin.
     pub start_ns: u64,
-    /// Its end.
+    /// End.
     pub end_ns: u64,
 }
 
 impl Span {
-    /// Its length.
+    /// Length in seconds.
     pub fn length_s(self) -> f64 {
         self.end_ns.saturating_sub(self.start_ns) as f64 / 1e9
     }

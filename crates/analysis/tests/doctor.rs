@@ -17,7 +17,7 @@ const BLOCK: u32 = 65_536;
 const WINDOW: u64 = 8;
 const DEPTH: u64 = 32;
 const ROUNDS: u64 = 100;
-/// Payload of a packet, and what it takes of the line.
+/// Payload of a packet, and its bytes on the line.
 const PAYLOAD: u32 = 1448;
 const PACKET_NS: u64 = 12_304;
 

@@ -1,4 +1,4 @@
-//! Gaps out of a table: super-packets, both taps, the connection that carried most, and what the emulator did itself.
+//! Gaps of a table: super-packets, both taps, the busiest connection, and effects of the emulator itself.
 
 use std::path::Path;
 

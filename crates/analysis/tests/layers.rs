@@ -1,4 +1,4 @@
-//! Everything that is asked of the table `layers`, of a loop whose answers are known.
+//! All figures of the table `layers`, for a synthetic loop with known results.
 
 mod synthetic;
 

@@ -28,7 +28,7 @@ fn evidence(found: BlackHole) -> Vec<Evidence> {
     ]
 }
 
-/// ICMP messages that say so, and the smallest MTU that they name.
+/// ICMP reports of a path MTU, and the smallest MTU in them.
 fn reports(connection: &Connection) -> Vec<Evidence> {
     let reports = || {
         connection.events.iter().filter_map(|event| match event.event {

@@ -22,7 +22,7 @@ const MARKS: u8 = 1 | 2 | 4;
 pub struct DiagramSink {
     initiator: SocketAddr,
     target: SocketAddr,
-    /// Interface of what the initiator sends, and of what the target sends.
+    /// Capture interfaces: of the initiator's packets, and of the target's.
     interfaces: [u32; 2],
     begin_ns: u64,
     end_ns: u64,

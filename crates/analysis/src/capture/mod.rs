@@ -30,9 +30,9 @@ pub use events::{CaptureEvent, EventExample};
 #[derive(Clone, PartialEq, Debug)]
 pub struct DiagnosedCapture {
     dissection: Dissection,
-    /// One for each connection of the dissection.
+    /// One for each connection of the dissection; `None` without a diagnosis.
     diagnoses: Vec<Option<Diagnosis>>,
-    /// The same: of those without a diagnosis for want of evidence.
+    /// Lack of evidence for each; `None` if there is a diagnosis.
     shortages: Vec<Option<Shortage>>,
     events: Vec<CaptureEvent>,
 }

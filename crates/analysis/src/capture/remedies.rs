@@ -1,6 +1,6 @@
-//! What to change about a limiter that a tap has seen: the doctor's own commands, with the numbers of the connection.
+//! Remedies for a limiter that a tap has observed: the doctor's commands, with the numbers of the connection.
 //!
-//! Nothing is judged here. Where a tap cannot tell limiters apart the settings of all of them are named.
+//! Nothing is judged here. Where a tap cannot separate limiters, the settings of all of them are named.
 
 use diagnosis::facts::{
     Concurrency, Negotiated, PathFacts, SenderTime, SenderTraffic, StageTimes, TcpReceiver, TcpSender,
@@ -30,7 +30,7 @@ pub(super) fn of(limiter: Limiter, facts: &Facts) -> Vec<Remedy> {
     found
 }
 
-/// What a tap sees as the same: above iSCSI, and inside of the target.
+/// The limiter that looks the same at a tap: above iSCSI, or inside the target.
 fn looks_like(limiter: Limiter) -> Option<Limiter> {
     match limiter {
         Limiter::QueueDepth => Some(Limiter::QueueLimit),
@@ -82,7 +82,7 @@ fn line_bytes_per_s(data: &Direction) -> Option<f64> {
     peak.into_iter().chain(trains).reduce(f64::max)
 }
 
-/// TCP of who sends the data; what is in no packet stays 0.
+/// TCP of the sender of the data; fields that packets do not carry stay 0.
 fn sender(data: &Direction, time: TimeUse) -> TcpSender {
     let share = |seconds: f64| seconds / time.length_s.max(f64::MIN_POSITIVE);
     TcpSender {

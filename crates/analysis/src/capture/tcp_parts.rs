@@ -1,4 +1,4 @@
-//! Parts of the time in which data was at hand and TCP took no more of it, or something was sent again.
+//! Parts of the time in which data were at hand and TCP accepted no more, or retransmitted.
 
 use diagnosis::{Evidence, Limiter};
 use dissect::{ConnectionSummary as Connection, DirectionSummary as Direction, TimeUse};
@@ -7,7 +7,7 @@ use super::black_hole;
 use super::line::{Line, is_window_limited};
 use super::part::{Part, evidence, part};
 
-/// Recovery for less than this share of the time with data at hand does not keep a sender.
+/// Least share of the time with data at hand for which recovery counts as a limiter.
 const RECOVERY_LEAST: f64 = 0.01;
 /// Use of the line up to which it is not full, and from which on it is: the margin is that of both rates.
 const USED: [f64; 2] = [0.75, 0.9];
@@ -64,8 +64,8 @@ fn full_share(data: &Direction, again_share: f64) -> f64 {
     even_share(data, again_share) * ((use_of_line(data) - USED[0]) / (USED[1] - USED[0])).clamp(0.0, 1.0)
 }
 
-/// Share of time for which the rate is even: on a full line it is so nearly all the time, and what the queue drops is
-/// soon repaired; half of the time is no more than a sawtooth.
+/// Share of time with an even rate. A full line has one nearly all the time, since its queue drops are soon repaired;
+/// half of the time is a sawtooth.
 fn even_share(data: &Direction, again_share: f64) -> f64 {
     let full = data.delivered.map_or(0.0, |delivered| delivered.full_share);
     ((full - 0.5) / 0.4).clamp(0.0, 1.0) * (1.0 - 2.0 * again_share).max(0.0)
@@ -86,8 +86,8 @@ fn slow_start_s(data: &Direction) -> f64 {
     (starts.length_s - starts.bytes as f64 / rate.max(1.0)).max(0.0)
 }
 
-/// True if the flight stands at one size, or the rate at one that is below that of the line: a buffer, not a window that
-/// still opens.
+/// True if the flight size is constant, or the rate is constant below that of the line: a buffer limits, not an opening
+/// window.
 fn stands_at_a_limit(data: &Direction) -> bool {
     let stands = data.flight_mean_bytes >= AT_A_LIMIT * data.flight_max_bytes as f64;
     let is_even = even_share(data, 0.0) > 0.5;

@@ -1,8 +1,7 @@
-//! What limits a connection, as far as one tap can tell.
+//! Limiters of a connection, as far as one tap can tell.
 //!
-//! [`dissect::TimeUse`] says where the time went; here each part gets the name of what holds it, and what there would be
-//! without it. A tap sees neither the caller nor the store, so some parts have a name that stands for several: what
-//! cannot be told is said with the verdict.
+//! [`dissect::TimeUse`] has the breakdown of the time; here each part gets its limiter and a prediction without it. A
+//! tap sees neither the caller nor the store, so some names stand for several limiters; the verdict lists the unknowns.
 
 use diagnosis::{Diagnosis, Evidence, Limiter, Performance, Verdict};
 use dissect::{
@@ -94,7 +93,7 @@ impl Case<'_> {
 
     fn parts(&self) -> Vec<Part> {
         let (time, told) = (&self.time, &self.iscsi.commands);
-        // What Nagle's algorithm and a held status took lies in what seemed to be the target's time, then in the rest.
+        // Delays by Nagle's algorithm and by a held status lie in the apparent time of the target, then in the rest.
         let mut target_s = time.target_s;
         let mut way_s = time.way_s + time.closed_s;
         let mut take = |wanted: f64| {
@@ -139,7 +138,7 @@ impl Case<'_> {
         parts
     }
 
-    /// Everything was on its way, or nothing was asked for.
+    /// All requests were in flight, or there were no requests.
     fn depth_parts(&self, way_s: f64) -> [Part; 2] {
         let depth = self.iscsi.commands.in_flight;
         let both = "iscsi.network_to_target_s, iscsi.network_to_initiator_s";
@@ -184,7 +183,7 @@ impl Case<'_> {
         self.connection.directions.iter().map(|direction| direction.nagle_stall_s).sum()
     }
 
-    /// How long statuses were held back behind their data, if they were by a round trip.
+    /// Time for which statuses were held back behind their data, if by a round trip.
     fn held_s(&self) -> f64 {
         self.iscsi.status_held_s / self.iscsi.commands.in_flight.map_or(1.0, |depth| depth.mean.max(1.0))
     }

@@ -1,13 +1,13 @@
-//! What a ratio is at least, as far as repeats of one pair of measurements tell: the lower end of a 95 % interval.
+//! Lower bound of a ratio from repeats of one pair of measurements: the lower end of a 95 % interval.
 //!
-//! Ratios are multiplied, so their logarithms are what is about normal: the interval is Student's, of the logarithms. It
-//! is that of both sides: in one run of forty the true ratio is below the lower end.
+//! Ratios are multiplied, so their logarithms are approximately normal: the interval is Student's, of the logarithms,
+//! and two-sided: in one run of forty the true ratio is below the lower end.
 
-/// With fewer pairs nothing is said.
+/// Least number of pairs for a bound.
 pub const PAIRS_MIN: usize = 15;
 
-/// Degrees of freedom, and what 2.5 % of Student's distribution exceed there; between two of them that of the fewer,
-/// which is the larger.
+/// Degrees of freedom, and the 97.5 % quantile of Student's distribution; between two of them that of the fewer, which
+/// is the larger.
 const QUANTILES: [(usize, f64); 19] = [
     (14, 2.145),
     (15, 2.131),
@@ -30,7 +30,7 @@ const QUANTILES: [(usize, f64); 19] = [
     (60, 2.000),
 ];
 
-/// The lower end for these ratios, one of each pair; `None` if there are too few, or one of them is not above 0.
+/// Lower bound of these ratios, one of each pair; `None` if there are too few, or one is not above 0.
 pub fn lower_95(ratios: &[f64]) -> Option<f64> {
     if ratios.len() < PAIRS_MIN || !ratios.iter().all(|ratio| ratio.is_finite() && *ratio > 0.0) {
         return None;

@@ -1,8 +1,8 @@
-//! Two runs side by side: which figures differ, by how much, and whether by more than chance.
+//! Two runs side by side: the figures that differ, by how much, and with what significance.
 //!
-//! Cells are paired by load and place in the matrix; two runs of one cell each are paired as they are. Where both
-//! sides have four repeats or more, repeats are compared. Otherwise the window of one repeat is cut into stretches,
-//! each with one value: that tells whether these two runs differ, and leaves open whether another pair would.
+//! Cells are paired by load and point in the matrix; two runs of one cell each are paired as they are. If both sides
+//! have four repeats or more, repeats are compared. Otherwise the window of one repeat is cut into stretches, each with
+//! one value: this compares these two runs, and leaves open the result of another pair.
 
 pub mod interval;
 mod naming;
@@ -27,12 +27,12 @@ use naming::{name, place};
 
 /// Repeats from which on they are compared instead of stretches: fewer could not show anything.
 const REPEATS_MIN: usize = 4;
-/// What is called a difference has a corrected chance below this.
+/// A difference has a corrected p-value below this.
 const CHANCE_MAX: f64 = 0.05;
 /// And is at least this large: emulated paths repeat so well that less would be found all the time.
 const DIFFERENCE_MIN: f64 = 0.01;
 
-/// What two runs have to say about each other.
+/// Result of comparing two runs.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Comparison {
     /// Titles of the plans.
@@ -48,45 +48,45 @@ pub struct Comparison {
 /// A cell of each run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Pair {
-    /// Its load, or both.
+    /// The load, or both loads.
     pub name: String,
-    /// Where it lies in each run's matrix.
+    /// Point in each run's matrix.
     pub places: [String; 2],
-    /// What differs in their paths: name and both values.
+    /// Differences of their paths: name and both values.
     pub paths: Vec<(&'static str, [u64; 2])>,
     /// Figures that both have.
     pub rows: Vec<Row>,
     /// Causes that the gaps between their packets show, with their periods in seconds.
     pub causes: [Vec<(Cause, f64)>; 2],
-    /// What could not be compared, and why.
+    /// Figures that could not be compared, with reasons.
     pub notes: Vec<String>,
-    /// What is drawn of each.
+    /// Series of each for figures.
     #[serde(skip)]
     pub drawn: [Repeat; 2],
 }
 
-/// One figure of both.
+/// One figure of both runs.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Row {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its unit, as [`METRICS`] have them.
+    /// Unit, as in [`METRICS`].
     pub unit: &'static str,
     /// Medians.
     pub medians: [f64; 2],
     /// The second over the first.
     pub ratio: Option<f64>,
-    /// How many values each is of.
+    /// Number of values of each.
     pub samples: [usize; 2],
-    /// Whether these are repeats; otherwise stretches of one.
+    /// True if the values are repeats; otherwise they are stretches of one repeat.
     pub of_repeats: bool,
-    /// The chance that there is no difference, corrected for the number of questions of all pairs; `None` if too few values.
+    /// p-value of no difference, corrected for the number of tests of all pairs; `None` with too few values.
     pub chance: Option<f64>,
-    /// What follows.
+    /// Outcome.
     pub outcome: Outcome,
 }
 
-/// What a comparison says.
+/// Outcome of a comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -94,12 +94,12 @@ pub enum Outcome {
     Differs,
     /// No more than chance or than a hundredth.
     Alike,
-    /// There are too few values to say.
+    /// Too few values for a decision.
     Open,
 }
 
 impl Comparison {
-    /// Of two runs.
+    /// Compares two runs.
     ///
     /// # Errors
     /// [`Refusal`] if they have nothing in common that could be compared.
@@ -200,12 +200,12 @@ impl Row {
     }
 }
 
-/// One thing that is compared.
+/// One figure to compare.
 struct Question {
-    /// Of [`METRICS`], or a name of its own.
+    /// Name, of [`METRICS`] or of its own.
     name: &'static str,
     unit: &'static str,
-    /// Whether it depends on what a request is.
+    /// True if it depends on size and number of the requests.
     of_requests: bool,
     /// Values of stretches of a repeat, if it has such.
     stretches: fn(&Repeat) -> Vec<f64>,

@@ -1,4 +1,4 @@
-//! What cannot be compared, and the sentence that says so.
+//! Reasons against a comparison, as messages.
 
 use super::naming::name;
 use crate::run::cell::CellResult;
@@ -6,7 +6,7 @@ use crate::run::cell::CellResult;
 /// Cells of a run that a sentence names.
 const NAMED: usize = 4;
 
-/// Why two runs were not compared.
+/// Reasons why two runs were not compared.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refusal {
     /// No cell of the one has a partner in the other.
@@ -22,18 +22,18 @@ pub enum Refusal {
     /// One has no valid repeat.
     #[error("{cell}: the {which} run has no valid repeat, and what is not valid has no figures to compare")]
     NotValid {
-        /// Which cell.
+        /// Name of the cell.
         cell: String,
         /// `first` or `second`.
         which: &'static str,
     },
-    /// Nothing judged the path of one of them.
+    /// The path of one was not validated.
     #[error(
         "{cell}: the figures of the {which} run are not validated (validity off), expected those of a path that was judged; \
          run it again without --validity off"
     )]
     Unvalidated {
-        /// Which cell.
+        /// Name of the cell.
         cell: String,
         /// `first` or `second`.
         which: &'static str,
@@ -41,22 +41,22 @@ pub enum Refusal {
     /// They did different things.
     #[error("{cell}: the first did '{}', the second '{}'; only loads of one kind can be compared", .kinds[0], .kinds[1])]
     Kinds {
-        /// Which cell.
+        /// Name of the cell.
         cell: String,
-        /// What each did.
+        /// Operation of each.
         kinds: [String; 2],
     },
-    /// One goes through as much as the path takes, the other asks again and again.
+    /// One is a bulk load, the other single requests.
     #[error(
         "{cell}: one is about throughput and the other about single requests; their figures mean different things"
     )]
     Purpose {
-        /// Which cell.
+        /// Name of the cell.
         cell: String,
     },
 }
 
-/// Whether a pair can be compared.
+/// Checks that a pair can be compared.
 pub(super) fn check(cells: [&CellResult; 2]) -> Result<(), Refusal> {
     let cell = name(cells[0]);
     for (which, of) in ["first", "second"].into_iter().zip(cells) {

@@ -1,8 +1,8 @@
-//! Whether two samples differ by more than chance: the rank test of Mann and Whitney, and Holm's correction for having
-//! asked several questions.
+//! Significance of the difference of two samples: the rank test of Mann and Whitney, with Holm's correction for several
+//! tests.
 //!
-//! Ranks need no distribution: rates have floors and tails. For small samples every way of dealing the values out is
-//! counted, for larger ones the statistic is normal (with ties corrected, Mann and Whitney 1947; Holm 1979).
+//! Ranks need no distribution: rates have floors and tails. Small samples are tested exactly, by counting all
+//! permutations; for larger ones the statistic is normal (with ties corrected, Mann and Whitney 1947; Holm 1979).
 
 /// Ways of dealing that are counted one by one: 10 values of 20 have 184 756.
 const COUNTED_MAX: u64 = 200_000;
@@ -20,7 +20,7 @@ pub(super) fn rank_test(a: &[f64], b: &[f64]) -> Option<f64> {
     }
 }
 
-/// The smallest value that the test can give for samples of these sizes: 1 if it can say nothing.
+/// Smallest p-value that the test can give for samples of these sizes; 1 if they are too small.
 pub(super) fn least(a: usize, b: usize) -> f64 {
     let ways = ways((a + b) as u64, a as u64).unwrap_or(u64::MAX);
     (2.0 / ways as f64).min(1.0)
@@ -38,7 +38,7 @@ pub(super) fn holm(values: &mut [f64]) {
     }
 }
 
-/// Ranks of all values, those of `a` first; equal ones share theirs. And the sum of t³ − t over ties of t.
+/// Ranks of all values, those of `a` first; ties get their mean rank. And the sum of t³ − t over ties of t.
 fn ranks(a: &[f64], b: &[f64]) -> (Vec<f64>, f64) {
     let all: Vec<f64> = a.iter().chain(b).copied().collect();
     let mut order: Vec<usize> = (0..all.len()).collect();
@@ -54,14 +54,14 @@ fn ranks(a: &[f64], b: &[f64]) -> (Vec<f64>, f64) {
     (ranks, ties)
 }
 
-/// How many ways there are to choose so many; `None` if too many to count.
+/// Binomial coefficient; `None` on overflow.
 fn ways(of: u64, chosen: u64) -> Option<u64> {
     (1..=chosen.min(of - chosen)).try_fold(1_u64, |ways, k| Some(ways.checked_mul(of - k + 1)? / k))
 }
 
 fn counted(ranks: &[f64], chosen: usize, sum: f64) -> f64 {
     let middle = ranks.iter().sum::<f64>() * chosen as f64 / ranks.len() as f64;
-    // Ranks are halves: what differs by less is equal.
+    // Ranks are multiples of a half: a smaller difference is equality.
     let bound = (sum - middle).abs() - 0.25;
     let (mut all, mut far) = (0_u64, 0_u64);
     deal(ranks, chosen, 0.0, &mut |sum| {

@@ -1,4 +1,4 @@
-//! TCP connections in the table `packets`: which there are, and where a packet's bytes lie in the stream.
+//! TCP connections in the table `packets`, and the position of a packet's bytes in the stream.
 
 use std::collections::HashMap;
 
@@ -13,20 +13,20 @@ pub(super) const SYN: u32 = 2;
 pub struct Flow {
     /// Number of the near host.
     pub near_host: u32,
-    /// Its port.
+    /// Port of the near host.
     pub near_port: u32,
     /// Number of the far host.
     pub far_host: u32,
-    /// Its port.
+    /// Port of the far host.
     pub far_port: u32,
 }
 
-/// The hosts whose traffic is asked for: the first ones at each end. Others compete with them.
+/// Hosts of the measured traffic: the first ones at each end. Others are competing traffic.
 #[derive(Clone, Copy, Debug)]
 pub struct Hosts {
-    /// How many at the near end.
+    /// Number at the near end.
     pub near: u32,
-    /// How many at the far end.
+    /// Number at the far end.
     pub far: u32,
 }
 
@@ -51,23 +51,23 @@ pub(super) const COLUMNS: [&str; 14] = [
     "tcp_flags",
 ];
 
-/// What a walk over all packets says of the connections.
+/// Connections found in a walk over all packets.
 #[derive(Default)]
 pub(crate) struct Flows {
     found: HashMap<Flow, u64>,
 }
 
-/// One direction of a connection: turns sequence numbers into places in the stream.
+/// One direction of a connection: converts sequence numbers to stream offsets.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Stream {
-    /// Sequence number of the stream's first byte, once the SYN told it.
+    /// Sequence number of the stream's first byte, once the SYN is seen.
     first: Option<u32>,
     /// The furthest byte seen so far.
     reached: u64,
 }
 
 impl Hosts {
-    /// Whether a row is of two of them.
+    /// True if a row is between two of them.
     pub(crate) fn have(self, packets: &Packets, row: usize) -> bool {
         let (src, dst) = (packets.src_host[row], packets.dst_host[row]);
         let (near, far) = match packets.direction[row] {
@@ -77,7 +77,7 @@ impl Hosts {
         self.are(near, far)
     }
 
-    /// Whether these are two of them, one at each end.
+    /// True if these are two of them, one at each end.
     pub(crate) fn has(self, host: u32, peer: u32) -> bool {
         self.are(host, peer) || self.are(peer, host)
     }
@@ -88,7 +88,7 @@ impl Hosts {
 }
 
 impl Flow {
-    /// Of a row; `None` if it is no TCP.
+    /// Connection of a row; `None` if it is not TCP.
     pub(crate) fn of(packets: &Packets, row: usize) -> Option<Flow> {
         let [src, dst] =
             [(packets.src_host[row], packets.src_port[row]), (packets.dst_host[row], packets.dst_port[row])];
@@ -108,7 +108,7 @@ impl Flows {
         }
     }
 
-    /// The one that carried most.
+    /// The connection with most bytes.
     pub(super) fn busiest(&self) -> Option<Flow> {
         self.busiest_with_bytes().map(|(flow, _)| flow)
     }
@@ -135,7 +135,7 @@ impl Stream {
         Some((begin, again))
     }
 
-    /// Where a sequence number near what was reached lies.
+    /// Stream offset of a sequence number near the highest one.
     pub(super) fn unwrap(&self, seq: u32) -> Option<u64> {
         let first = self.first?;
         // Two's complement: how far it lies before or behind the furthest byte, in 2^31 each way.

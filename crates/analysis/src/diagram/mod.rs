@@ -24,7 +24,7 @@ pub(crate) use pdus::inside;
 /// FIN and RST of `tcp_flags`.
 const ENDS: u32 = 1 | 4;
 
-/// What a packet is, by most of its bytes.
+/// Contents of a packet, by most of its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
     /// SCSI Command.
@@ -37,7 +37,7 @@ pub enum Kind {
     DataOut,
     /// SCSI Response: a status with a PDU of its own.
     Status,
-    /// Nothing but an acknowledgement.
+    /// Pure acknowledgement.
     Ack,
     /// The beginning or the end of the connection.
     Connection,
@@ -50,34 +50,34 @@ pub enum Kind {
 /// One packet.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Arrow {
-    /// Who sent it.
+    /// Sender.
     pub from: Host,
-    /// When the path took it from the sender.
+    /// Time at which the path took it from the sender.
     pub sent_ns: u64,
-    /// When it was handed to the receiver; `None` if it never was.
+    /// Time of delivery to the receiver; `None` if it was dropped.
     pub received_ns: Option<u64>,
-    /// What it is.
+    /// Contents.
     pub kind: Kind,
     /// MTU-sized packets it stands for.
     pub segments: u32,
     /// Bytes of IP.
     pub ip_bytes: u32,
-    /// Its payload's place in the stream; empty for one without.
+    /// Stream offsets of its payload; empty without payload.
     pub bytes: Range<u64>,
     /// The stream of the other direction is acknowledged up to here.
     pub acked: u64,
-    /// Its bytes were sent before.
+    /// Retransmission.
     pub again: bool,
-    /// Which of the diagram's PDUs are in it.
+    /// Indices of the diagram's PDUs in it.
     pub pdus: Range<usize>,
 }
 
 /// A stretch of one connection.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Diagram {
-    /// Which connection.
+    /// The connection.
     pub flow: Flow,
-    /// Its packets, in the order in which they were sent.
+    /// Packets in sending order.
     pub arrows: Vec<Arrow>,
     /// The PDUs in them: the near host's, then the far host's, each in order of their stream.
     pub pdus: Vec<Pdu>,
@@ -85,7 +85,7 @@ pub struct Diagram {
     pub others: u64,
 }
 
-/// Counts the packets, of MTU size, that some hosts sent in a window, both ways; `None` if there is no table.
+/// Number of MTU-sized packets that some hosts sent in a window, both ways; `None` without a table.
 pub fn count(dir: &Path, between: Hosts, window: Span) -> Result<Option<u64>, TableError> {
     let names = ["ingress_t_ns", "direction", "fate", "segments", "src_host", "dst_host"];
     let mut count = 0;
@@ -102,9 +102,9 @@ pub fn count(dir: &Path, between: Hosts, window: Span) -> Result<Option<u64>, Ta
 }
 
 impl Diagram {
-    /// Of the packets in `dir` and the PDUs that each host wrote into its directory among `hosts`: from
-    /// `start_ns` on at most `most` packets of the busiest connection `between` some hosts; `None` if there is no
-    /// table, or nothing was sent then.
+    /// Packet diagram of the busiest connection `between` some hosts: at most `most` packets from `start_ns` on.
+    /// Packets come from `dir`, PDUs from the directory of each host in `hosts`. `None` without a table, or without
+    /// packets then.
     pub fn collect(
         dir: &Path,
         hosts: &[PathBuf],
@@ -202,7 +202,7 @@ fn carried(arrows: &[Arrow]) -> Vec<Carried> {
     first_time.map(|a| Carried { from: a.from, t_ns: a.sent_ns, bytes: a.bytes.clone() }).collect()
 }
 
-/// What has most bytes in the packet; of equals the first.
+/// Contents with most bytes in the packet; the first one on a tie.
 pub(crate) fn kind(pdus: &[Pdu], bytes: &Range<u64>) -> Kind {
     let overlap = |pdu: &Pdu| pdu.stream_end.min(bytes.end).saturating_sub(pdu.stream_begin.max(bytes.start));
     let most = pdus.iter().rev().max_by_key(|pdu| overlap(pdu));

@@ -1,7 +1,7 @@
-//! PDUs in a stream of bytes: which of them a packet carries.
+//! PDUs in a stream of bytes, and the packets that carry them.
 //!
-//! PDUs know their connection by the session's name, packets by ports. What joins them is that a PDU lies in a
-//! stream where a packet left at the time at which the socket took it.
+//! PDUs know their connection by the session's name, packets by ports. The join is by time: a PDU lies in the stream in
+//! which a packet left when the socket took the PDU.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -18,13 +18,13 @@ const FOUND_SHARE: f64 = 0.5;
 /// A PDU as its sender made it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pdu {
-    /// Who sent it.
+    /// Sender.
     pub from: Host,
-    /// What it is.
+    /// Type.
     pub kind: PduKind,
-    /// Whether it carries the status of its command.
+    /// True if it carries the status of its command.
     pub has_status: bool,
-    /// When the socket took its last byte, or when it was made if that is not known.
+    /// Time at which the socket took its last byte; if unknown, time at which the PDU was made.
     pub t_ns: u64,
     /// Initiator task tag.
     pub itt: u32,
@@ -32,11 +32,11 @@ pub struct Pdu {
     pub cmd_sn: u32,
     /// Buffer offset of its data.
     pub offset_bytes: u32,
-    /// Its data.
+    /// Length of its data.
     pub len_bytes: u32,
-    /// Where it begins in its stream.
+    /// Offset of its first byte in its stream.
     pub stream_begin: u64,
-    /// Where it ends.
+    /// Offset behind its last byte.
     pub stream_end: u64,
 }
 
@@ -57,7 +57,7 @@ pub(super) fn of_packets(dirs: &[PathBuf], packets: &[Carried]) -> Result<Vec<Pd
     let (near, far) = (reach(Host::Near), reach(Host::Far));
     let mut take = |piece: Pdus| {
         for row in 0..piece.t_ns.len() {
-            // A peer that records nothing is known by what our end received.
+            // A peer without records is known by the PDUs that our end received.
             let from = match (piece.host[row], piece.direction[row]) {
                 (host, Way::Out) => host,
                 (Host::Near, Way::In) => Host::Far,
@@ -75,7 +75,7 @@ pub(super) fn of_packets(dirs: &[PathBuf], packets: &[Carried]) -> Result<Vec<Pd
         tables::read_pieces::<PduSeen>(dir, None, &mut take)?;
     }
     let once = candidates.into_values().map(|mut pdus| {
-        // What both ends saw is one PDU; the sender's row, whose time is the earlier, stays.
+        // A PDU recorded by both ends is one PDU; the sender's row has the earlier time and stays.
         pdus.sort_unstable_by_key(|p| (p.from == Host::Far, p.stream_begin, p.t_ns));
         pdus.dedup_by_key(|p| (p.from, p.stream_begin));
         pdus
@@ -85,7 +85,7 @@ pub(super) fn of_packets(dirs: &[PathBuf], packets: &[Carried]) -> Result<Vec<Pd
     Ok(best.map_or_else(Vec::new, |(_, pdus)| pdus))
 }
 
-/// Which of the PDUs, in order of their streams, have bytes in a packet.
+/// Indices of the PDUs, in stream order, with bytes in a packet.
 pub(crate) fn inside(pdus: &[Pdu], from: Host, bytes: &Range<u64>) -> Range<usize> {
     let of_host = if from == Host::Near {
         0..pdus.partition_point(|p| p.from == Host::Near)

@@ -1,4 +1,4 @@
-//! A load that was run in steps: what a cell says of its step, and the diagnosis of all steps of one measurement.
+//! A load in steps: the note of a cell about its step, and the diagnosis of all steps of one measurement.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,18 +14,18 @@ use super::{Question, survey};
 /// Key of a cell's load document that has the note.
 const KEY: &str = "step";
 
-/// One step of a measurement, as its cell notes it: what no table has.
+/// One step of a measurement, from the document of its cell; no table has it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StepNote {
     /// Number of the measurement, from 1: several steps make one.
     pub measurement: u64,
     /// The load.
     pub load: StepLoad,
-    /// Its end.
+    /// Outcome of the step.
     pub end: StepEnd,
-    /// Window that the initiator offers, summed over its connections; 0 if its kernel does not tell.
+    /// Receive window that the initiator advertises, summed over its connections; 0 if its kernel does not report it.
     pub window_bytes: u64,
-    /// Packets that came behind a gap.
+    /// Packets received out of order.
     pub behind_gap_packets: u64,
 }
 
@@ -83,8 +83,8 @@ pub fn observation(dir: &Path, cell: &Cell, note: StepNote) -> Result<Option<Ste
     Ok(Some(StepObservation { load: note.load, facts, end: note.end, counted_s }))
 }
 
-/// Diagnosis by the directory of its cell, for every cell of a run that is a step: that of a measurement stands at the load
-/// that was asked for, other steps have none of their own.
+/// Diagnosis by the directory of its cell, for every cell of a run that is a step: the diagnosis of a measurement
+/// stands at the requested load, other steps have none.
 pub fn of_cells<'a>(
     cells: impl IntoIterator<Item = (&'a str, &'a CellDir)>,
 ) -> Result<BTreeMap<String, Option<Diagnosis>>, TableError> {

@@ -1,10 +1,10 @@
-//! Lattices: beginnings of groups that lie on the multiples of a period, also after a pause.
+//! Lattices: starts of groups at the multiples of a period, also after a pause.
 //!
-//! Only a clock does that. The statistic is Rayleigh's: the length R of the mean of the unit vectors whose angles are
-//! the phases of the beginnings. N beginnings without a clock have R of about 1/√N; stamps that are off by a normal error
-//! of a standard deviation s have R = exp(−2π²s²/P²), which is 0.45 for a fifth of the period. The period is first
-//! sought in the times between neighbours, which needs no exact value, and then made exact over longer and longer
-//! spans: whatever drifts, as groups without a clock do, has lost its phase by then.
+//! Only a clock makes them. The statistic is Rayleigh's: the length R of the mean of the unit vectors whose angles are
+//! the phases of the starts. N starts without a clock have R of about 1/√N; timestamps with a normal error of a
+//! standard deviation s have R = exp(−2π²s²/P²), which is 0.45 for a fifth of the period. The period is first estimated
+//! from the times between neighbours, which needs no exact value, and then refined over longer and longer spans: groups
+//! without a clock drift, and lose their phase over these.
 
 use std::f64::consts::TAU;
 
@@ -12,15 +12,15 @@ use super::train::{Group, Train};
 
 /// Beginnings that are needed.
 const STARTS_MIN: usize = 50;
-/// Beginnings that are looked at: more tell no more.
+/// Limit on analysed starts: more do not improve the estimate.
 const STARTS_MAX: usize = 6_000;
 /// R of a lattice: stamps may be off by a fifth of the period.
 const R_MIN: f64 = 0.45;
 /// N·R² of a lattice; chance, at the hundred periods that are tried, reaches 10 once in 200 trains.
 const SURE_MIN: f64 = 25.0;
-/// Share of the lattice's points that have something: fewer are bursts that come by for a reason of their own.
+/// Least share of the lattice's points with a group: with fewer they are bursts with another cause.
 const OCCUPIED_MIN: f64 = 0.25;
-/// Of all the periods that explain the beginnings, the longest counts whose R comes so near the best.
+/// Of all periods that explain the starts, the longest with an R so near the best is taken.
 const NEAR_BEST: f64 = 0.85;
 /// Periods that are sought.
 const PERIOD_MIN_NS: f64 = 20_000.0;
@@ -32,13 +32,13 @@ const STEP: f64 = 1.01;
 /// Periods that are made exact.
 const CANDIDATES: usize = 4;
 
-/// Ticks of the kernels that there are: 1000, 300, 250 and 100 a second.
+/// Timer ticks of kernels: 1000, 300, 250 and 100 Hz.
 pub(super) const TICKS_NS: [f64; 4] = [1e6, 1e9 / 300.0, 4e6, 1e7];
 
 /// A lattice.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Comb {
-    /// Its period.
+    /// Period.
     pub(super) period_ns: f64,
     /// R.
     pub(super) strength: f64,
@@ -58,9 +58,9 @@ pub(super) fn find(groups: &[Group]) -> Vec<Comb> {
     let exact: Vec<Comb> = exact.collect();
     let longest = longest_of(exact);
     let ticks = TICKS_NS.iter().filter_map(|period_ns| lattice(&starts, *period_ns, 300.0));
-    // What lies on 4 ms lies on 1 ms, too: the longest is meant here as well.
+    // A lattice of 4 ms is one of 1 ms, too: the longest counts here as well.
     let tick = longest_of(ticks.filter(|comb| is_tick(comb.period_ns)).collect());
-    // What is found both ways is one, and what lies on a wide lattice lies on its parts.
+    // A tick found both ways counts once, and a wide lattice includes its divisors.
     let other = |tick: &Comb| {
         longest.is_none_or(|comb| {
             let times = comb.period_ns / tick.period_ns;
@@ -70,24 +70,24 @@ pub(super) fn find(groups: &[Group]) -> Vec<Comb> {
     longest.into_iter().chain(tick.filter(other)).collect()
 }
 
-/// Of lattices that explain the beginnings nearly as well as the best one, the widest.
+/// The widest of the lattices that explain the starts nearly as well as the best one.
 fn longest_of(combs: Vec<Comb>) -> Option<Comb> {
     let best = combs.iter().map(|comb| comb.strength).fold(0.0, f64::max);
     let near = combs.into_iter().filter(|comb| comb.strength >= NEAR_BEST * best);
     near.max_by(|a, b| a.period_ns.total_cmp(&b.period_ns))
 }
 
-/// Whether a period is a kernel's tick: two clocks differ by less than three ten-thousandths.
+/// True for the period of a kernel's tick: two clocks differ by less than three ten-thousandths.
 pub(super) fn is_tick(period_ns: f64) -> bool {
     TICKS_NS.iter().any(|tick_ns| (period_ns / tick_ns - 1.0).abs() <= 3e-4)
 }
 
-/// Whether groups lie on a lattice that was found elsewhere with this strength, if faintly.
+/// True if groups lie, even faintly, on a lattice that was found elsewhere with this strength.
 pub(super) fn lie_on(groups: &[Group], period_ns: f64, elsewhere: f64) -> bool {
     let starts = starts(groups);
     let r = strength(&starts, period_ns, starts.last().copied().unwrap_or(0.0) + 1.0);
     let sure = starts.len() as f64 * r * r >= SURE_MIN;
-    // What lies on every ninth point only lies on a wider lattice, and has nothing of this one.
+    // Points on every ninth position only belong to a wider lattice, not to this one.
     sure && r >= elsewhere / 2.0 && occupied(&starts, period_ns) >= OCCUPIED_MIN
 }
 
@@ -108,7 +108,7 @@ fn candidates(apart: &[f64]) -> Vec<f64> {
     let some = &apart[..apart.len().min(1_500)];
     let mut ordered = some.to_vec();
     let (_, median, _) = ordered.select_nth_unstable_by(some.len() / 2, f64::total_cmp);
-    // A period longer than what it is to explain explains anything.
+    // A period longer than the gap that it explains explains every gap.
     let longest = (*median * 1.1).min(PERIOD_MAX_NS);
     let mut tried: Vec<(f64, f64)> = Vec::new();
     let mut period = PERIOD_MIN_NS;
@@ -130,7 +130,7 @@ fn candidates(apart: &[f64]) -> Vec<f64> {
     peaks.into_iter().map(|(period, _)| period).collect()
 }
 
-/// Makes a period exact that is known well enough for so many periods, and says what it is worth.
+/// Refines a period that is known well enough for so many periods, and measures its strength.
 fn lattice(starts: &[f64], period_ns: f64, mut periods: f64) -> Option<Comb> {
     let total = starts.last()? + 1.0;
     let (mut period, mut span) = (period_ns, 0.0);
@@ -150,7 +150,7 @@ fn lattice(starts: &[f64], period_ns: f64, mut periods: f64) -> Option<Comb> {
     (sure && occupied >= OCCUPIED_MIN).then_some(Comb { period_ns: period, strength: r, occupied })
 }
 
-/// Of nine periods that differ from one by up to `unsure`, the best, and its R.
+/// Best of nine periods that differ from one by up to `unsure`, and its R.
 fn best(starts: &[f64], period: f64, span: f64, unsure: f64) -> (f64, f64) {
     let tried = (-4..=4).map(|step| period * (1.0 + unsure * f64::from(step) / 4.0));
     let found = tried.map(|period| (period, strength(starts, period, span)));
@@ -170,8 +170,8 @@ fn strength(starts: &[f64], period_ns: f64, span: f64) -> f64 {
     sum / starts.len().max(1) as f64
 }
 
-/// How near times are to the multiples of a period, from 1 down to −1: the mean cosine. (Equal times have a resultant of 1
-/// at any period.)
+/// Closeness of times to the multiples of a period, from 1 down to −1: the mean cosine. (Equal times have a resultant
+/// of 1 at any period.)
 fn multiples(times: &[f64], period: f64) -> f64 {
     times.iter().map(|time| ((time / period).fract() * TAU).cos()).sum::<f64>() / times.len() as f64
 }

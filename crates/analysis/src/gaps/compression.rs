@@ -1,8 +1,8 @@
-//! How acknowledgements are pressed together on their way, and what their sender does then.
+//! ACK compression, and the reaction of the data's sender.
 //!
-//! A pair's compression is its spacing where it was sent over its spacing where it came. A run is a row of
-//! acknowledgements that come at no more than a quarter of the spacing they were sent with; the data that leave until the
-//! next acknowledgement comes are the burst that follows it.
+//! The compression of a pair is its spacing at the sender divided by its spacing at the receiver. A run is a sequence
+//! of acknowledgements that arrive at no more than a quarter of the spacing with which they were sent; the data that
+//! leave before the next acknowledgement arrives are the burst behind it.
 
 use serde::Serialize;
 
@@ -11,42 +11,42 @@ use super::train::TOGETHER_NS;
 
 /// A pair that comes at no more than this part of its spacing belongs to a run.
 const PRESSED: u64 = 4;
-/// Runs that are needed to tell how bursts follow them.
+/// Least number of runs for a statement about their bursts.
 const RUNS_MIN: usize = 16;
 
-/// What became of the spacing of acknowledgements between the taps.
+/// Change of the acknowledgements' spacing between the taps.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Compression {
-    /// Spacing where they were sent over spacing where they came: that of the middle pair.
+    /// Median compression: spacing at the sender ÷ spacing at the receiver.
     pub p50: f64,
-    /// One pair in ten is pressed together more than so; no more than a thousandfold is told.
+    /// 90th percentile of the compression, at most 1000.
     pub p90: f64,
-    /// Share of acknowledgements that came in runs.
+    /// Share of acknowledgements that arrived in runs.
     pub in_runs: f64,
     /// Runs.
     pub runs: u64,
     /// Acknowledgements of a run, on average.
     pub acks_per_run: f64,
-    /// Of the longest one.
+    /// Acknowledgements of the longest run.
     pub acks_per_run_max: u64,
-    /// What is sent behind runs; `None` if no burst was seen whole.
+    /// Bursts behind runs; `None` if no burst was seen whole.
     pub bursts: Option<Bursts>,
 }
 
-/// What leaves behind runs, of those whose burst was seen whole.
+/// Bursts behind runs, where the whole burst was seen.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Bursts {
-    /// So many.
+    /// Number of runs.
     pub runs: u64,
     /// Bytes that a run acknowledges, on average.
     pub acked_bytes: f64,
     /// Bytes that are sent behind a run before the next acknowledgement comes, on average.
     pub sent_bytes: f64,
-    /// How closely bursts follow what runs acknowledge: 1 if they are proportional, 0 if they have nothing in common.
+    /// Correlation of a burst's size with the bytes that its run acknowledges: 1 if proportional, 0 if unrelated.
     pub correlation: Option<f64>,
 }
 
-/// A row of acknowledgements that came pressed together.
+/// A run of compressed acknowledgements.
 struct Run {
     end_ns: u64,
     acks: u64,
@@ -54,7 +54,7 @@ struct Run {
     next_ns: u64,
 }
 
-/// Of a connection's data and acknowledgements; `None` without two taps or with few acknowledgements.
+/// ACK compression of a connection; `None` without two taps or with few acknowledgements.
 pub(super) fn of(data: &[Passage], acks: &[Passage]) -> Option<Compression> {
     let mut way: Vec<(u64, u64, u32)> = acks
         .iter()
@@ -79,8 +79,8 @@ pub(super) fn of(data: &[Passage], acks: &[Passage]) -> Option<Compression> {
     })
 }
 
-/// What was sent behind each run. Data and acknowledgements are cut off at different times: behind the last data that
-/// were kept nothing is known of bursts, and so a run whose burst ends later says nothing.
+/// Bytes sent behind each run. Data and acknowledgements end at different times: bursts behind the last recorded data
+/// are unknown, so a run with a later burst is left out.
 fn bursts(runs: &[Run], data: &[Passage]) -> Option<Bursts> {
     let mut sent: Vec<(u64, u32)> = data.iter().map(|passage| (passage.sent_ns, passage.bytes)).collect();
     sent.sort_unstable();
@@ -155,7 +155,7 @@ mod tests {
         Passage { sent_ns, arrived_ns, bytes, segments: 1, unseen_ns: 0 }
     }
 
-    /// Acknowledgements every 20 µs, of which those of every 100 µs come at once; a burst of what they acknowledge
+    /// Acknowledgements every 20 µs, those of every 100 µs arriving together; a burst of the acknowledged bytes
     /// follows.
     fn pressed() -> (Vec<Passage>, Vec<Passage>) {
         let mut acks = Vec::new();
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!((found.runs, bursts.runs), (100, 39));
         assert_eq!(bursts.sent_bytes, bursts.acked_bytes);
         assert!(bursts.correlation.unwrap() > 0.999, "{bursts:?}");
-        // What is said of the acknowledgements alone needs no data.
+        // Figures of the acknowledgements alone need no data.
         assert_eq!(Compression { bursts: None, ..found }, Compression { bursts: None, ..whole });
         assert_eq!(of(&data[..1], &acks).unwrap().bursts, None);
     }

@@ -1,23 +1,23 @@
-//! Groups without a clock: packets that come together, the groups hardly less than some time apart.
+//! Groups without a clock: packets that arrive together, with a least time between groups.
 //!
-//! That is what a card makes that holds its interrupt back: the next group begins that time and a bit after the last,
-//! the bit being how long the next packet took. So the times between groups have a floor, and many lie near it; others are
-//! pauses. Bursts that come by chance have no floor: of exponential times, 2 % are between the twentieth and a third more.
+//! A network card with interrupt coalescing makes them: the next group begins that time after the last, plus the
+//! arrival time of the next packet. So the times between groups have a floor, and many lie near it; others are pauses.
+//! Bursts by chance have no floor: of exponential times, 2 % are between the twentieth and a third more.
 
 use super::train::{Group, Train};
 
-/// Share of the packets that came together with another.
+/// Least share of packets in groups.
 const TOGETHER_MIN: f64 = 0.5;
 /// Times between groups up to this much above the floor are near it …
 const NEAR: f64 = 1.35;
 /// … and that many of them are: half of them if a card waits twice as long as packets that chance brings take to come,
 /// and there may be a pause for every two.
 const NEAR_MIN: f64 = 0.35;
-/// Where the floor is taken: one time in twenty may be shorter, as stamps are not exact.
+/// Quantile that counts as the floor: one time in twenty may be shorter, as timestamps are inexact.
 const FLOOR: f64 = 0.05;
-/// Groups that are needed to say so.
+/// Least number of groups.
 const GROUPS_MIN: usize = 64;
-/// Shorter times are those of a machine that was busy, and not of a card.
+/// Shorter times are scheduling delays of a busy machine, not of a network card.
 const PERIOD_MIN_NS: f64 = 8_000.0;
 
 /// Groups and the floor under the times between them.

@@ -6,7 +6,7 @@ use serde::Serialize;
 const LINEAR: usize = 200;
 /// Classes of each tenfold of a logarithmic one.
 const PER_TENFOLD: usize = 20;
-/// Its first class is for whatever is below this.
+/// Upper end of the first class.
 const LEAST_NS: f64 = 100.0;
 
 /// Packets by the gap in front of them.
@@ -19,8 +19,8 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Of gaps in order, each with how many packets have it: from 0 to the gap that one packet in a hundred exceeds, in
-    /// classes of one width. The last class has what is above.
+    /// Histogram of sorted gaps, each with its number of packets, in classes of one width from 0 to the 99th
+    /// percentile. The last class has all larger ones.
     pub(super) fn linear(gaps: &[(u64, u32)], p99_ns: f64) -> Histogram {
         let width = (p99_ns * 1.02 / LINEAR as f64).max(1.0);
         let mut packets = vec![0; LINEAR + 1];
@@ -30,7 +30,7 @@ impl Histogram {
         Histogram { from_s: (0..=LINEAR).map(|n| n as f64 * width / 1e9).collect(), packets }
     }
 
-    /// Of the same, in twenty classes for each tenfold from 100 ns to the longest gap.
+    /// Logarithmic histogram of the same gaps, with twenty classes per decade from 100 ns to the longest gap.
     pub(super) fn logarithmic(gaps: &[(u64, u32)]) -> Histogram {
         let class = |gap_ns: u64| match gap_ns as f64 {
             gap if gap < LEAST_NS => 0,

@@ -1,7 +1,7 @@
-//! Names for what is regular in the gaps: which cause, and between which taps.
+//! Names of patterns in the gaps: their cause, and the taps between which they arise.
 //!
-//! What one tap shows and a tap before it on the packets' way shows too is carried along; only what is new has a cause
-//! there. Data lead to acknowledgements, and these to data again.
+//! A pattern of an earlier tap is carried along; only a new one has its cause at this tap. Data lead to
+//! acknowledgements, and these to data again.
 
 use serde::Serialize;
 
@@ -13,30 +13,30 @@ use super::train::{Event, Group, Train};
 
 /// Share of packets that come together for a lattice to be one of groups.
 const GROUPED_MIN: f64 = 0.3;
-/// Groups of a card that holds its interrupt back begin with a packet that waited just as long every time; on a line
-/// with a clock the first packet's waiting varies with its arrival. Parts of the period: what varies less is the same.
+/// Groups of interrupt coalescing begin with a packet of constant delay; on a line with a clock the first packet's
+/// delay varies with its arrival. Variation, as a part of the period, below which the delay is constant.
 const SAME_DELAY: f64 = 0.02;
 
-/// What a period may differ from the round trip and still be its own: hosts take time, too.
+/// Difference from the round trip up to which a period is the round trip's own: hosts add time.
 const ROUND_TRIP: f64 = 0.05;
 
-/// What regularity it is.
+/// Pattern of the gaps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
-    /// So much time for each byte: a band.
+    /// Constant time per byte: a band.
     Spacing,
     /// Beginnings on the multiples of a period: a lattice.
     Lattice,
-    /// Groups at least some time apart, without a clock.
+    /// Groups with a least time between them, without a clock.
     Groups,
 }
 
-/// Why gaps are as they are.
+/// Causes of patterns in the gaps.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// One packet's time on a line.
+    /// Serialisation time of one packet.
     Serialisation,
     /// A host that acts when its clock ticks.
     TimerTick,
@@ -48,35 +48,35 @@ pub enum Cause {
     Emulator,
 }
 
-/// One regularity.
+/// One pattern with its period and cause.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Band {
-    /// Which.
+    /// Pattern.
     pub pattern: Pattern,
-    /// Its period: the gap, the lattice's period, the shortest time between groups.
+    /// Period: the gap, the lattice's period, or the least time between groups.
     pub period_s: f64,
     /// Share of the gaps, of the lattice's points, of the packets that have it.
     pub share: f64,
-    /// How sharp a lattice is, from 0 to 1; 1 for the others.
+    /// Strength of a lattice, from 0 to 1; 1 for other patterns.
     pub strength: f64,
-    /// Its cause, if one is likely.
+    /// Likely cause; `None` if unknown.
     pub cause: Option<Cause>,
-    /// Whether no tap before shows it.
+    /// True if no earlier tap shows it.
     pub new: bool,
 }
 
-/// What was found at one tap, before anything is named.
+/// Patterns found at one tap, before they are named.
 pub(super) struct Seen {
     spacing: Option<Spacing>,
     combs: Vec<Comb>,
     groups: Option<Groups>,
-    /// Groups, those that a full line leaves between its pauses.
+    /// Groups, including those that a full line leaves between its pauses.
     beginnings: Vec<Group>,
     together: f64,
 }
 
 impl Seen {
-    /// Looks at one tap.
+    /// Analyses one tap.
     pub(super) fn of(train: &Train) -> Seen {
         let spacing = spacing::find(train);
         let full_line = |event: &Event| {
@@ -102,7 +102,7 @@ impl Seen {
     }
 }
 
-/// Bands of every train. They come in the order of their way: what one shows, the next one may have from it.
+/// Bands of every train, in path order: a pattern of one tap may reach the next one.
 pub(super) fn name(trains: &[Train], seen: &[Seen], round_trip_ns: Option<u64>) -> Vec<Vec<Band>> {
     let mut named: Vec<Vec<Band>> = Vec::new();
     for (at, train) in trains.iter().enumerate() {
@@ -125,7 +125,7 @@ pub(super) fn name(trains: &[Train], seen: &[Seen], round_trip_ns: Option<u64>) 
         }
         named.push(bands);
     }
-    // Data are sent for the acknowledgements that came: what is new in these is old in them.
+    // Arriving acknowledgements clock out data: a new pattern of the data is an old one of these.
     let first_ack = trains.iter().position(|train| train.kind == Kind::Acks).unwrap_or(trains.len());
     let (data, acks) = named.split_at_mut(first_ack);
     for band in data.first_mut().into_iter().flatten().filter(|band| band.cause.is_none()) {
@@ -138,19 +138,19 @@ pub(super) fn name(trains: &[Train], seen: &[Seen], round_trip_ns: Option<u64>) 
     named
 }
 
-/// Whether a lattice is that of packets which follow each other as those of a spacing do.
+/// True if a lattice is that of packets which follow each other at a constant spacing.
 fn is_lattice_of(band: &Band, line: &Band) -> bool {
     (band.pattern, line.pattern) == (Pattern::Lattice, Pattern::Spacing)
         && is_multiple(band.period_s, line.period_s)
 }
 
-/// Whether a period is a small multiple of another, to three thousandths.
+/// True if a period is a small multiple of another, to three thousandths.
 fn is_multiple(period: f64, of: f64) -> bool {
     let times = period / of;
     (0.9..8.5).contains(&times) && (times - times.round()).abs() < 0.003 * times
 }
 
-/// The cause that a band has among those of another tap.
+/// Cause of the same band at another tap.
 fn known(bands: &[Band], band: &Band) -> Option<Cause> {
     let of_a_line = |band: &Band| band.pattern == Pattern::Spacing;
     // An acknowledgement is for several packets.
@@ -161,7 +161,7 @@ fn known(bands: &[Band], band: &Band) -> Option<Cause> {
     bands.iter().filter(same).find_map(|other| other.cause)
 }
 
-/// Whether a tap shows a band of a later one, if faintly.
+/// True if a tap shows a band of a later one, even faintly.
 fn shows(train: &Train, seen: &Seen, band: &Band, later: &Train) -> bool {
     let period_ns = band.period_s * 1e9;
     let near = |found_ns: f64, within: f64| (found_ns / period_ns - 1.0).abs() <= within;
@@ -183,7 +183,7 @@ fn shows(train: &Train, seen: &Seen, band: &Band, later: &Train) -> bool {
     }
 }
 
-/// One tap, while its bands are named.
+/// One tap during the naming of its bands.
 struct Here<'a> {
     train: &'a Train,
     seen: &'a Seen,
@@ -207,7 +207,7 @@ impl Here<'_> {
         spacing.chain(combs).chain(groups).collect()
     }
 
-    /// What makes a band that no tap before shows.
+    /// Cause of a band that no earlier tap shows.
     fn cause(&self, band: &Band) -> Option<Cause> {
         let (kind, tap) = (self.train.kind, self.train.tap);
         let grouped = self.seen.together >= GROUPED_MIN;
@@ -216,7 +216,7 @@ impl Here<'_> {
         }
         let one_tap = tap == Tap::Sent && self.train.events.iter().all(|event| event.delay_ns.is_none());
         match (band.pattern, kind, tap) {
-            // What a sender does of itself may be pacing.
+            // A pattern of the sender itself may be pacing.
             (Pattern::Spacing, Kind::Data, Tap::Due) => Some(Cause::Serialisation),
             (Pattern::Spacing, Kind::Data, _) if one_tap => Some(Cause::Serialisation),
             (Pattern::Spacing, ..) => None,
@@ -237,8 +237,8 @@ impl Here<'_> {
         self.round_trip_ns.is_some_and(|rtt_ns| (period_ns / rtt_ns as f64 - 1.0).abs() <= ROUND_TRIP)
     }
 
-    /// Whether packets waited for the line: then it makes their spacing, even if they came with the same one, as those of
-    /// a sender do that follows its acknowledgements.
+    /// True if packets queued for the line: then the line makes their spacing, even if they arrived with the same one,
+    /// as ACK-clocked packets do.
     fn waited(&self, band: &Band) -> bool {
         let mut delays: Vec<u64> = self.train.events.iter().filter_map(|event| event.delay_ns).collect();
         if self.train.tap != Tap::Due || self.train.kind != Kind::Data || delays.is_empty() {
@@ -253,7 +253,7 @@ impl Here<'_> {
         (median - least) as f64 > 2.0 * f64::from(largest) * band.period_s * 1e9
     }
 
-    /// Whether the first packet of each group was on its way for the same time.
+    /// True if the first packets of all groups had the same delay.
     fn same_delay(&self, period_ns: f64) -> bool {
         let groups = self.seen.beginnings.iter().filter(|group| group.events > 1);
         let mut delays: Vec<u64> = groups.filter_map(|group| group.delay_ns).collect();

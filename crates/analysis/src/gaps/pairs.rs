@@ -1,7 +1,7 @@
-//! Packets that several taps saw: which taps are the ends of the way, and when what left the one came by the other.
+//! Packets seen at several taps: the taps at the ends of the path, and the matching of packets between them.
 //!
-//! A packet is known again by its sequence number, acknowledgement, length and flags; those that have all of them alike,
-//! such as an acknowledgement that is repeated, come in the order in which they left.
+//! Sequence number, acknowledgement, length and flags identify a packet. Identical ones, such as duplicate
+//! acknowledgements, are matched in their order.
 
 use super::packet::LEAST;
 
@@ -24,8 +24,8 @@ impl Kept {
     }
 }
 
-/// Of taps that saw this data, and these acknowledgements of it, the one nearest the sender of the data and the one
-/// nearest its receiver; `None` if there are no two, or their clocks cannot be one.
+/// Taps nearest to the sender of the data and nearest to its receiver, among those that captured both the data and its
+/// acknowledgements; `None` without two, or if their clocks differ.
 pub(super) fn ends(data: &[&[Kept]], acks: &[&[Kept]]) -> Option<(usize, usize)> {
     let told = data.first()?;
     let later = data.iter().enumerate().skip(1).filter_map(|(n, other)| Some((middle_ns(told, other)?, n)));
@@ -35,7 +35,7 @@ pub(super) fn ends(data: &[&[Kept]], acks: &[&[Kept]]) -> Option<(usize, usize)>
     (first_ns < last_ns && back_ns >= 0).then_some((*first, *last))
 }
 
-/// When each packet that was seen `here` came by `there`; `None` if it did not, or before.
+/// Arrival `there` of each packet captured `here`; `None` if it was not captured there, or earlier.
 pub(super) fn arrivals(here: &[Kept], there: &[Kept]) -> Vec<Option<u64>> {
     let mut came = vec![None; here.len()];
     for (n, other) in pairs(here, there) {
@@ -44,7 +44,7 @@ pub(super) fn arrivals(here: &[Kept], there: &[Kept]) -> Vec<Option<u64>> {
     came
 }
 
-/// How much later the middle packet came by `there`; `None` unless half of those that could be are at both.
+/// Median delay from `here` to `there`; `None` unless half of the possible packets are at both.
 fn middle_ns(here: &[Kept], there: &[Kept]) -> Option<i64> {
     let later = |(n, other): (usize, usize)| there[other].t_ns.cast_signed() - here[n].t_ns.cast_signed();
     let mut later: Vec<i64> = pairs(here, there).into_iter().map(later).collect();
@@ -55,7 +55,7 @@ fn middle_ns(here: &[Kept], there: &[Kept]) -> Option<i64> {
     later.get(later.len() / 2).copied()
 }
 
-/// Those that are the same packet, by their places.
+/// Indices of equal packets.
 fn pairs(here: &[Kept], there: &[Kept]) -> Vec<(usize, usize)> {
     let (own, others) = (in_order(here), in_order(there));
     let (mut at, mut other, mut found) = (0, 0, Vec::new());
@@ -72,7 +72,7 @@ fn pairs(here: &[Kept], there: &[Kept]) -> Vec<(usize, usize)> {
     found
 }
 
-/// Places by what a packet is known by, and in order where that is the same.
+/// Indices sorted by the packets' identity, equal ones in order.
 fn in_order(kept: &[Kept]) -> Vec<usize> {
     let mut places: Vec<usize> = (0..kept.len()).collect();
     places.sort_by_key(|place| kept[*place].key());

@@ -1,5 +1,5 @@
-//! What is drawn of a train: gaps against time, a zoom into them, histograms. Thinned out here, after everything was
-//! computed, so that all taps are thinned alike.
+//! Data of a train's figures: gaps against time, a zoom into them, histograms. Thinned after all computation, so that
+//! all taps are thinned alike.
 
 use serde::Serialize;
 
@@ -8,11 +8,11 @@ use super::packet::Drawing;
 use super::train::Train;
 use crate::Sample;
 
-/// The zoom is so long: what the study of long fat networks looked at.
+/// Length of the zoom, as in the study of long fat networks.
 const ZOOM_NS: u64 = 4_000_000;
 
-/// Drawings of the gaps of one kind of packets at one tap: seconds since the load began, where nothing else is said, and
-/// the gap in seconds.
+/// Data of the figures of one kind of packets at one tap: seconds since the load began, unless noted, and the gap in
+/// seconds.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Shown {
     /// Some gaps of the whole load, from its beginning; of a run's tables.
@@ -22,7 +22,7 @@ pub struct Shown {
     /// Every gap of a few milliseconds in its middle, by seconds since their beginning: the same packets are elsewhere in time
     /// at the other end of the path.
     pub zoom: Vec<Sample>,
-    /// How many packets have which gap.
+    /// Histogram of the gaps.
     pub linear: Histogram,
     /// The same on a logarithmic axis.
     pub logarithmic: Histogram,

@@ -8,11 +8,11 @@ use super::train::Train;
 
 /// Values that are taken for one: wide enough for clocks that count in tens of nanoseconds at 10 Gb/s.
 const WIDTH: f64 = 1.04;
-/// Share of the gaps between single packets that lie on the floor: ten times what chance gives.
+/// Share of the gaps between single packets that lie on the floor: ten times the share by chance.
 const SHARE_MIN: f64 = 0.35;
 /// Share of them that may lie below it: reordering and stamps that run backwards.
 const BELOW_MAX: f64 = 0.10;
-/// Share of all gaps that are between single packets, which alone say something.
+/// Least share of gaps between single packets; only these carry information.
 const SINGLE_MIN: f64 = 0.25;
 
 /// An even spacing.
@@ -20,7 +20,7 @@ const SINGLE_MIN: f64 = 0.25;
 pub(super) struct Spacing {
     /// Time for each byte.
     pub(super) ns_per_byte: f64,
-    /// The middle gap of those that lie on it, for each packet.
+    /// Median gap on the floor, for each packet.
     pub(super) gap_ns: f64,
     /// Share of all gaps that lie on it.
     pub(super) share: f64,
@@ -55,8 +55,8 @@ pub(super) fn share_at(train: &Train, ns_per_byte: f64) -> f64 {
     on as f64 / (train.events.len().max(2) - 1) as f64
 }
 
-/// Time for each byte, and for each packet, in front of events that are in no group: inside one, and right behind it, gaps are
-/// those of whatever made the group.
+/// Time for each byte, and for each packet, before events outside of groups: gaps inside and right behind a group have
+/// the group's cause.
 fn single(train: &Train) -> Vec<(f64, f64)> {
     let gaps: Vec<u64> = train.gaps().collect();
     let apart = |at: usize| gaps.get(at).is_none_or(|gap_ns| *gap_ns > train.together_ns);

@@ -34,8 +34,8 @@ const COLUMNS: [&str; 16] = [
 /// SYN, FIN and RST.
 const NOT_JUST_ACK: u32 = 2 | 1 | 4;
 
-/// The gaps of the connection between some hosts that carried most, among the first packets of a window; `None` if
-/// there is no table, or too few packets were sent then. What is drawn has some of all its packets, too.
+/// Gaps of the busiest connection between some hosts, from the first packets of a window; `None` without a table, or
+/// with too few packets. The figures also have some of all its packets.
 ///
 /// # Errors
 /// [`TableError`] if a table is there and cannot be read.
@@ -85,14 +85,14 @@ pub fn collect(
 /// Takes one connection's packets out of the table, which has each direction in order.
 struct Walk {
     flow: Flow,
-    /// Which way most of its payload went.
+    /// Direction of most of its payload.
     towards: Direction,
     window: Span,
     data: Vec<Passage>,
     acks: Vec<Passage>,
     /// The furthest acknowledgement so far.
     acked: Option<u32>,
-    /// What is drawn of all packets, of each kind at the first tap and at the last.
+    /// Points of all packets for figures, of each kind at the first tap and at the last.
     whole: [((Kind, Tap), Whole); 4],
 }
 
@@ -142,7 +142,7 @@ impl Walk {
         }
     }
 
-    /// Bytes that an acknowledgement is the first to acknowledge; 0 of the very first one, and of one that is late.
+    /// Newly acknowledged bytes of an acknowledgement; 0 for the first one, and for a late one.
     fn newly_acked(&mut self, ack: u32) -> u32 {
         let before = *self.acked.get_or_insert(ack);
         let step = ack.wrapping_sub(before).cast_signed();

@@ -2,10 +2,10 @@
 
 use super::packet::{Kind, Passage, Tap};
 
-/// Packets at most so far apart came together in any case: a clock that is read for each cannot tell them apart.
+/// Gap up to which packets count as simultaneous in any case: the resolution of reading a clock for each.
 pub(super) const TOGETHER_NS: u64 = 1_000;
-/// So did those that are less than this part of the mean gap apart: a host takes its time for each packet of a group.
-/// Of gaps that chance makes, one in ten is so short.
+/// Share of the mean gap up to which packets count as simultaneous: a host needs time for each packet of a group. By
+/// chance one gap in ten is so short.
 const TOGETHER_PART: u64 = 10;
 /// But no longer than this.
 const TOGETHER_MAX_NS: u64 = 20_000;
@@ -33,7 +33,7 @@ pub(super) struct Train {
     pub(super) unseen_ns: u64,
 }
 
-/// Packets that came together.
+/// Packets that arrived together.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
     pub(super) start_ns: u64,
@@ -42,7 +42,7 @@ pub(super) struct Group {
 }
 
 impl Train {
-    /// Those of `passages` that passed this tap.
+    /// The `passages` that passed this tap.
     pub(super) fn of(passages: &[Passage], kind: Kind, tap: Tap) -> Train {
         let time = |passage: &Passage| match tap {
             Tap::Sent => Some(passage.sent_ns),
@@ -85,20 +85,19 @@ impl Train {
         self.events.windows(2).map(|pair| pair[1].t_ns - pair[0].t_ns)
     }
 
-    /// The gap in front of each packet, with how many packets have it: those of a super-packet share the time that it
-    /// took.
+    /// The gap before each packet, with the number of packets that have it: those of a super-packet share its time.
     pub(super) fn gaps_per_packet(&self) -> Vec<(u64, u32)> {
         let each = self.gaps().zip(&self.events[1..]);
         each.map(|(gap_ns, event)| (gap_ns / u64::from(event.segments), event.segments)).collect()
     }
 
-    /// Share of events that came with the one before.
+    /// Share of events simultaneous with the one before.
     pub(super) fn zero_share(&self) -> f64 {
         let zero = self.gaps().filter(|gap_ns| *gap_ns <= self.together_ns).count();
         zero as f64 / (self.events.len().max(2) - 1) as f64
     }
 
-    /// What came together, where an event that follows the one before by no more than `within` says belongs to it.
+    /// Groups of events; an event belongs to the group of the one before if it follows within `within`.
     pub(super) fn groups(&self, within: impl Fn(&Event) -> u64) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
         let mut before_ns = None;

@@ -1,13 +1,13 @@
-//! Gaps of a whole load for drawing, thinned out while its packets pass, since nobody knows how many will come. Nothing is
-//! computed from them: what is said of gaps is said of the window, where all are kept.
+//! Gaps of a whole load for figures, thinned while packets pass, since their number is unknown. Nothing is computed
+//! from them: figures in numbers are of the window, where all gaps are kept.
 
 use super::packet::Drawing;
 use crate::Sample;
 
-/// So many times the points of a picture of the window: a ramp is long.
+/// Points of the whole load, as a multiple of those of the window: a ramp is long.
 const TIMES: usize = 3;
 
-/// Those of one kind of packets at one tap.
+/// Gaps of one kind of packets at one tap.
 #[derive(Debug)]
 pub(super) struct Whole {
     drawing: Drawing,
@@ -17,7 +17,7 @@ pub(super) struct Whole {
     last: Option<(u64, u64, u32)>,
     /// Gaps so far.
     count: u64,
-    /// Which of them are kept: those whose number, well mixed, has none of these bits.
+    /// Selects the kept gaps: those whose hashed number has none of these bits.
     mask: u64,
     kept: Vec<(u64, Sample)>,
 }
@@ -27,7 +27,7 @@ impl Whole {
         Whole { drawing, as_sent, last: None, count: 0, mask: 0, kept: Vec::new() }
     }
 
-    /// A packet, or a super-packet of so many, has passed; one that comes late is no gap.
+    /// Adds a packet, or a super-packet of several; a late one makes no gap.
     pub(super) fn pass(&mut self, t_ns: u64, segments: u32) {
         if self.drawing.points == 0 {
             return;

@@ -1,17 +1,17 @@
-//! The layers of the path: between which two hand-overs a request is inside each of them.
+//! The layers of the path: the two hand-overs between which a request is inside each of them.
 //!
-//! A layer begins where a request is handed down to it and ends where it comes back from it, so an inner
-//! layer never holds more than the one around it. A layer with a `part_of` is a part into which that one
-//! is opened. What is between the hosts begins at one and ends at the other.
+//! A layer begins where a request is handed down to it and ends where it is handed back, so an inner layer never holds
+//! more than its outer one. A layer with a `part_of` is a part of that one. Layers between the hosts begin at one and
+//! end at the other.
 
 use super::stamp::Stamp;
 
 /// One layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layer {
-    /// Its name: what metrics and plans say (`in_flight_max.granted`).
+    /// Its name, as in metrics and plans (`in_flight_max.granted`).
     pub name: &'static str,
-    /// Its name in pictures.
+    /// Title in drawings.
     pub title: &'static str,
     /// The layer that is opened into this one and others.
     pub part_of: Option<&'static str>,
@@ -54,9 +54,9 @@ pub const LAYERS: &[Layer] = &[
     layer("homeward", "on the way back", Stamp::Sent, Stamp::Status),
 ];
 
-/// The layers that can hold a request back from the next one, in order: where parallelism stops, it stops
-/// at one of these. Between the hosts requests are spread out by distance, so the target begins anew. Those of
-/// one chain end together, so that what an inner one holds less is what waits in front of it.
+/// The layers that can limit parallelism, in order. Distance spreads requests out between the hosts, so the target
+/// begins a chain of its own. The layers of one chain end together: a smaller number inside an inner one is the number
+/// that waits in front of it.
 pub(super) const GATES: [&[&str]; 2] = [
     &["call", "scsi", "queued", "granted", "started", "socket", "tcp"],
     &["received", "parsed", "executed", "store"],

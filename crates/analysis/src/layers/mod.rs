@@ -1,7 +1,7 @@
-//! Where requests are, layer by layer: how many are inside each, for how long, and where parallelism stops.
+//! Requests in each layer: their number over time, their residence, and the layer that limits parallelism.
 //!
-//! [`Stack::collect`] reads the table `layers` a column at a time and asks everything of it. What it finds
-//! is of the load's window; only the lines to draw are of the whole load, and thinned.
+//! [`Stack::collect`] reads the table `layers` a column at a time. Figures are of the load's window; only the lines of
+//! drawings are of the whole load, and thinned.
 
 mod layer;
 mod occupancy;
@@ -16,7 +16,6 @@ use event::{Host, Layers};
 use serde::Serialize;
 use tables::TableError;
 
-use crate::Span;
 use crate::path::clock::ClockOffset;
 
 pub use layer::{LAYERS, Layer};
@@ -42,9 +41,9 @@ use table::sampling::Sampling;
 /// All layers of a cell.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Stack {
-    /// When the load began, CLOCK_MONOTONIC of the near host: the zero of every series.
+    /// Start of the load, CLOCK_MONOTONIC of the near host: origin of every series.
     pub origin_ns: u64,
-    /// One request in so many is recorded at the near end.
+    /// Sampling of the near end: one request in N is recorded.
     pub sample_near: u64,
     /// And at the far one.
     pub sample_far: u64,
@@ -52,18 +51,18 @@ pub struct Stack {
     pub lost_rows: u64,
     /// All sessions together.
     pub all: Vec<LayerFlight>,
-    /// Each session alone, the one with most requests first; empty if there is one.
+    /// Each session alone, the one with most requests first; empty with one session.
     pub sessions: Vec<SessionFlight>,
     /// Each connection alone, of sessions that have several.
     pub connections: Vec<ConnectionFlight>,
     /// The layer at which parallelism stops, in the session with most requests.
     pub gate: Option<&'static str>,
-    /// How far the hosts' clocks are apart.
+    /// Offset of the hosts' clocks.
     pub clock: ClockOffset,
     /// Some requests, seen from both ends.
     #[serde(skip)]
     pub requests: Vec<Request>,
-    /// Those that stand for many.
+    /// Requests that stand for many.
     #[serde(skip)]
     pub examples: Vec<Example>,
 }
@@ -93,18 +92,18 @@ pub struct ConnectionFlight {
 pub struct LayerFlight {
     /// Its name.
     pub name: &'static str,
-    /// How many are inside.
+    /// Number of requests inside.
     pub flight: Flight,
-    /// For how long, if any came back during the window.
+    /// Residence; `None` if no request completed in the window.
     pub residence: Option<Residence>,
-    /// One request in so many has these times; numbers are scaled up accordingly.
+    /// Sampling of these times, one request in N; numbers are scaled up accordingly.
     pub one_in: f64,
-    /// Whether every request that is recorded has them: a mean of some can be scaled up, a maximum cannot.
+    /// True if every recorded request has them: the mean of a sample can be scaled up, a maximum cannot.
     pub is_whole: bool,
-    /// Recorded requests that entered before the window's end and have no time of leaving: they count as gone at the
-    /// last time that is known of them. Not counted where the kernel would have told it.
+    /// Recorded requests that entered before the window's end and have no time of leaving: they count as gone at their
+    /// last known time. Not counted if the end of the layer is a timestamp of the kernel.
     pub unended: u64,
-    /// Of a layer between the hosts: requests of the window that only one of them has a row of. They are left out.
+    /// For a layer between the hosts: requests of the window with a row of only one host. They are left out.
     pub alone: u64,
 }
 
@@ -170,8 +169,8 @@ impl Stack {
         }
     }
 
-    /// Number of a session, from 1: the one with most requests is the first. `None` beyond those that are looked at one
-    /// by one.
+    /// Number of a session, from 1: the one with most requests is the first. `None` beyond the limit on separate
+    /// sessions.
     pub fn session_number(&self, session: u64) -> Option<usize> {
         match self.sessions.as_slice() {
             [] => Some(1),
@@ -218,7 +217,7 @@ fn look(
     })
 }
 
-/// Rows that the files say could not be kept.
+/// Lost rows, from the metadata of the files.
 fn lost_rows(dirs: &[PathBuf]) -> Result<u64, TableError> {
     let mut lost = 0_u64;
     for dir in dirs {

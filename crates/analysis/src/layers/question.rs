@@ -2,12 +2,12 @@
 
 use crate::Span;
 
-/// What to ask of a cell, and how finely to draw it.
+/// Request for the layers of a cell: window, path, and size of the drawings.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
-    /// When the load began: the zero of every series.
+    /// Start of the load: origin of every series.
     pub origin_ns: u64,
-    /// What the figures are of.
+    /// Window of the figures.
     pub window: Span,
     /// The round trip of the path; 0 if it is not known.
     pub rtt_ns: u64,
@@ -15,6 +15,6 @@ pub struct Question {
     pub points: usize,
     /// Requests to keep for looking at one by one, about.
     pub requests: usize,
-    /// The CmdSN of one that is wanted in any case.
+    /// CmdSN of a request to include in any case.
     pub request: Option<u32>,
 }

@@ -3,7 +3,7 @@
 use event::Host;
 use tables::LayerColumns;
 
-/// One hand-over. The column of the table is its name and `_t_ns`.
+/// One hand-over. Its column of the table is its name and `_t_ns`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Stamp {
     /// The caller issued it.
@@ -14,11 +14,11 @@ pub enum Stamp {
     Queued,
     /// The command window let it go.
     Granted,
-    /// Its first PDU was handed to the sender.
+    /// The sender accepted its first PDU.
     Started,
     /// The socket took the last byte of its command PDU.
     Socketed,
-    /// TCP at the initiator handed that byte to the device's queue.
+    /// TCP at the initiator passed that byte to the device's queueing discipline.
     NearTcpQueued,
     /// The device took it.
     NearTcpWire,
@@ -38,11 +38,11 @@ pub enum Stamp {
     StoreBegin,
     /// The store was done.
     StoreEnd,
-    /// Its data, or its status if it has none, was queued.
+    /// Its data, or its status if there are none, were queued.
     Answered,
     /// The target's socket took its last byte.
     Sent,
-    /// TCP at the target handed that byte to the device's queue.
+    /// TCP at the target passed that byte to the device's queueing discipline.
     FarTcpQueued,
     /// The device took it.
     FarTcpWire,
@@ -54,7 +54,7 @@ pub enum Stamp {
     Status,
     /// The initiator's TCP acknowledged the status to the target.
     FarTcpAcked,
-    /// The caller was told.
+    /// The caller received the completion.
     Completed,
 }
 
@@ -88,7 +88,7 @@ impl Stamp {
         Stamp::Completed,
     ];
 
-    /// Which host took it.
+    /// Host of the hand-over.
     pub const fn host(self) -> Host {
         use Stamp::{
             Answered, DataOutLast, Executed, FarTcpAcked, FarTcpQueued, FarTcpWire, Parsed, R2tFirst,
@@ -101,7 +101,7 @@ impl Stamp {
         }
     }
 
-    /// What had just happened then, as a reader of a picture wants it.
+    /// The hand-over in words, for labels of drawings.
     pub const fn words(self) -> &'static str {
         match self {
             Stamp::Called => "called",
@@ -132,7 +132,7 @@ impl Stamp {
         }
     }
 
-    /// Whether only some requests have it.
+    /// True if only a sample of the requests has it.
     pub(super) const fn is_sampled(self) -> bool {
         use Stamp::{FarTcpAcked, FarTcpQueued, FarTcpWire, NearTcpAcked, NearTcpQueued, NearTcpWire};
         matches!(self, FarTcpAcked | FarTcpQueued | FarTcpWire | NearTcpAcked | NearTcpQueued | NearTcpWire)
@@ -166,7 +166,7 @@ impl Stamp {
         }
     }
 
-    /// Its column. TCP's times mean the near host's in the near host's rows, and the far host's in the far one's.
+    /// Its column. TCP's times are the near host's in the near host's rows, and the far host's in the far one's.
     pub(super) fn of(self, columns: &LayerColumns) -> &[u64] {
         match self {
             Stamp::Called => &columns.called_t_ns,

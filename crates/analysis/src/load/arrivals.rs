@@ -1,8 +1,8 @@
-//! How many application bytes per second arrived, over a window and over time.
+//! Application bytes per second at their arrival, over a window and over time.
 //!
-//! Counted where they arrive: at the near host for reads, at the far host for writes, and for a stream
-//! where its direction points. Where the receiver left no samples (a foreign target), requests that were
-//! acknowledged to the sender are counted instead, and [`Throughput::source`] says so.
+//! Counted at the near host for reads, at the far host for writes, and at the receiver of a stream. If the receiver
+//! left no samples (a foreign target), requests acknowledged to the sender are counted instead; [`Throughput::source`]
+//! names the place.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::{Sample, Span};
 /// Samples may miss this share of a window, at either end; the figure is then over the part they cover.
 const UNCOVERED_SHARE: f64 = 0.02;
 
-/// Where a throughput was counted.
+/// Place of counting a throughput.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
@@ -27,7 +27,7 @@ pub enum Source {
     FarReceived,
     /// Requests acknowledged to the near host (table `io`).
     Acknowledged,
-    /// Payload that the path handed to the receiving host (table `packets`).
+    /// Payload that the path delivered to the receiving host (table `packets`).
     HandedOver,
 }
 
@@ -36,7 +36,7 @@ pub enum Source {
 pub struct Throughput {
     /// The figure.
     pub bits_per_s: f64,
-    /// Where it was counted.
+    /// Place of counting.
     pub source: Source,
 }
 
@@ -48,7 +48,7 @@ pub struct Arrivals {
 }
 
 impl Source {
-    /// Where that is, in words.
+    /// The place in words.
     pub const fn words(self) -> &'static str {
         match self {
             Source::NearReceived => "near host",
@@ -72,7 +72,7 @@ pub fn window(cell: &Cell, load: &Load) -> Span {
 }
 
 impl Arrivals {
-    /// Finds where the load's bytes arrived; `None` if no table tells.
+    /// Finds the place at which the load's bytes arrived; `None` if no table has it.
     pub fn of(load: &Load, sockets: Option<&Sockets>, io: Option<&Ios>) -> Option<Arrivals> {
         let op = match load.op.as_str() {
             "read" => Some(Op::Read),
@@ -98,7 +98,7 @@ impl Arrivals {
         from_sockets.or_else(from_io)
     }
 
-    /// Payload that the path handed to the receiving host, for two ends that are not ours; `None` without packets.
+    /// Payload that the path delivered to the receiving host, for two foreign ends; `None` without packets.
     ///
     /// # Errors
     /// If the table cannot be read.
@@ -138,7 +138,7 @@ impl Arrivals {
         series
     }
 
-    /// Where it was counted.
+    /// Place of counting.
     pub fn source(&self) -> Source {
         self.source
     }
@@ -148,7 +148,7 @@ impl Arrivals {
     }
 }
 
-/// The host that received more while the load ran: a stream that does not say its direction.
+/// The host that received more while the load ran, for a stream without a direction.
 fn busier(sockets: &Sockets, load: &Load) -> Host {
     let received = |host| {
         let counter = Counter::received(sockets, host);

@@ -48,7 +48,7 @@ impl Counter {
         Counter { tracks }
     }
 
-    /// Payload that the path handed over in one direction, each byte once, from the table `packets`.
+    /// Payload that the path delivered in one direction, each byte once, from the table `packets`.
     pub(crate) fn handed_over(dir: &Path, direction: Direction) -> Result<Counter, TableError> {
         let mut connections: BTreeMap<[u32; 4], HandedOver> = BTreeMap::new();
         tables::read_pieces::<Packet>(dir, Some(&COLUMNS), |packets| {
@@ -103,7 +103,7 @@ impl Counter {
     }
 }
 
-/// The bytes of one connection as the path handed them over.
+/// Delivered bytes of one connection.
 #[derive(Debug, Default)]
 struct HandedOver {
     /// Sequence number behind the last byte so far.

@@ -1,7 +1,7 @@
-//! Several initiators that run the same load at the same time: their tables together, and what each got.
+//! Several initiators with the same load at the same time: their tables merged, and the throughput of each.
 //!
-//! The first initiator's tables, and those of the first far host, are in the cell's directory; those of the others
-//! are in directories below it that are called like their hosts, `near2`, `far2` and so on.
+//! The tables of the first initiator and the first far host are in the cell's directory; those of the others are in
+//! directories below it with the names of their hosts, `near2`, `far2` and so on.
 
 use std::path::Path;
 
@@ -12,18 +12,18 @@ use tables::{Ios, Sockets, TableError};
 
 use super::arrivals::{Arrivals, window};
 
-/// Numbers of connections that one process may use; those of the next host begin there.
+/// Limit on connection numbers of one process; those of the next host begin there.
 const CONNECTIONS_PER_HOST: u32 = 1 << 16;
 
-/// What all initiators of a cell did.
+/// Tables and load of all initiators of a cell.
 pub(crate) struct Initiators {
-    /// The first one's load, over the time in which all were at work.
+    /// The first one's load, over the time in which all were active.
     pub(crate) load: Load,
     /// Every connection of them and of the far hosts, with numbers of its own.
     pub(crate) sockets: Option<Sockets>,
     /// All their requests.
     pub(crate) io: Option<Ios>,
-    /// What each of them got, bits per second over the window; empty for one alone.
+    /// Throughput of each, bits per second over the window; empty for one alone.
     pub(crate) throughputs: Vec<f64>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn gather(dir: &CellDir, first: Load, others: &[Load]) -> Result<Init
     Ok(all)
 }
 
-/// The first one's load, over the time in which all were at work.
+/// The first one's load, over the time in which all were active.
 pub(crate) fn together(first: Load, others: &[Load]) -> Load {
     let (start_ns, end_ns) = (first.t_start_ns, first.t_end_ns);
     Load {
@@ -80,7 +80,7 @@ pub(crate) fn together(first: Load, others: &[Load]) -> Load {
     }
 }
 
-/// The first one's document has what one target's processor did for all, and only the requests of its own.
+/// The first one's document has the CPU time of the target for all requests, but counts only its own requests.
 fn count_all_requests(load: &mut Load, others: &[Load]) {
     let all_ios = others.iter().map(|load| load.ios).fold(load.ios, u64::saturating_add);
     if let Some(far_ns_per_io) = load.cpu.as_mut().and_then(|cpu| cpu.far_ns_per_io.as_mut()) {
@@ -88,7 +88,7 @@ fn count_all_requests(load: &mut Load, others: &[Load]) {
     }
 }
 
-/// Jain's index: 1 if all got the same, one part in their number if one got everything.
+/// Jain's fairness index: 1 for equal shares, 1 ÷ n if one of n has everything.
 pub(crate) fn fairness(throughputs: &[f64]) -> Option<f64> {
     let sum: f64 = throughputs.iter().sum();
     let squares: f64 = throughputs.iter().map(|rate| rate * rate).sum();
@@ -112,8 +112,8 @@ fn read_below(path: &Path, host: &str) -> Result<Option<Sockets>, TableError> {
     tables::read_optional::<SocketSample>(&path.join(host))
 }
 
-/// What one initiator got in the window of all. Writes are counted as they are acknowledged: the far host's bytes
-/// are those of all initiators.
+/// Throughput of one initiator in the common window. Writes count when they are acknowledged: the far host's bytes are
+/// those of all initiators.
 fn share(
     all: &Initiators,
     cell: &Cell,
@@ -189,7 +189,7 @@ mod tests {
         let whole = Arrivals::of(&all.load, all.sockets.as_ref(), None).unwrap();
         let figure = whole.over(window(&dir.cell, &all.load)).unwrap();
         assert_eq!(figure.bits_per_s.round(), 800e6);
-        // Without the other's document nobody's share is told.
+        // Without the other's document no share is known.
         assert!(gather(&dir, load(S), &[]).unwrap().throughputs.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! How long requests took: percentiles over the table `io`.
+//! Latency of requests: percentiles over the table `io`.
 
 use event::Op;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use tables::Ios;
 
 use crate::Span;
 
-/// Latency of the requests that were issued in a window and ended well, from issue until the caller is told.
+/// Latency of the successful requests issued in a window, from issue to completion at the caller.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Latency {
     /// Requests counted.
@@ -50,7 +50,7 @@ pub fn of(io: &Ios, op: Op, window: Span) -> Option<Latency> {
     })
 }
 
-/// The median latency in each of so many stretches of a window, in order; those without requests are left out.
+/// Median latency in each of `count` stretches of a window, in order; stretches without requests are left out.
 pub(crate) fn stretches(io: &Ios, op: Op, window: Span, count: usize) -> Vec<f64> {
     let step_ns = window.end_ns.saturating_sub(window.start_ns) / count.max(1) as u64;
     let stretch = |n: u64| {

@@ -1,4 +1,4 @@
-//! How long a load takes to fill its line.
+//! Time that a load takes to fill its line.
 
 use std::time::Duration;
 

@@ -1,12 +1,12 @@
-//! How steadily application bytes arrive: how much the seconds of a window differ from each other.
+//! Steadiness of arrivals: variation between the seconds of a window.
 //!
-//! A window that is cut again and again shows here as it does in a drawing of the rate. What single blocks leave of it
-//! is small where a second has many of them.
+//! A sawtooth of the congestion window shows here as in a drawing of the rate. The part of single blocks is small if a
+//! second has many of them.
 
 use super::arrivals::Arrivals;
 use crate::Span;
 
-/// Fewer seconds say nothing of how they differ.
+/// Least number of seconds for a variation.
 const LEAST_SECONDS: f64 = 3.0;
 
 /// Standard deviation of the rates of a window's seconds, divided by their mean; `None` if the window has too few, or
@@ -44,7 +44,7 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// A read that gets so many bytes in the n-th hundredth of a second.
+    /// A read that receives so many bytes in the n-th hundredth of a second.
     fn arrivals(bytes: impl Fn(u64) -> u64) -> Arrivals {
         let mut table = Sockets::default();
         let mut sum = 0;

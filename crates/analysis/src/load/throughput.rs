@@ -6,8 +6,8 @@ use super::initiators;
 
 pub use super::arrivals::{Arrivals, Source, Throughput, window};
 
-/// What the load of a cell carried over its window, all initiators together, in bits per second; `None` if its
-/// documents or tables do not tell.
+/// Throughput of a cell over its window, all initiators together, in bits per second; `None` without documents or
+/// tables.
 pub fn of_cell(dir: &CellDir) -> Result<Option<f64>, TableError> {
     let (Ok(Some(load)), Ok(others)) = (dir.cell.load(), dir.cell.other_loads()) else { return Ok(None) };
     let all = initiators::gather(dir, load, &others)?;

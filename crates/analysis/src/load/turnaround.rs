@@ -1,4 +1,4 @@
-//! How many round trips a request costs, and what it costs beyond the one it must.
+//! Turnaround of a request: its latency in round trips, and the excess over the one necessary round trip.
 
 use serde::Serialize;
 use tables::Sockets;
@@ -22,7 +22,7 @@ pub struct Turnaround {
     pub excess_in_serialisations: Option<f64>,
 }
 
-/// The smallest round trip TCP saw: what the load says, else the table `sockets`, else the path's own.
+/// Base RTT: the load's own figure, else the smallest of the table `sockets`, else that of the path.
 pub fn base_rtt_s(load: &Load, sockets: Option<&Sockets>, path: &Path) -> Option<f64> {
     let smallest = || sockets?.min_rtt_ns.iter().copied().filter(|ns| plausible(*ns as f64)).min();
     let said = load.base_rtt_ns.filter(|ns| plausible(*ns));
@@ -46,7 +46,7 @@ pub fn of(latency: &Latency, block_bytes: Option<u64>, base_rtt_s: f64, path: &P
     })
 }
 
-/// The kernel says 0 or its largest 32-bit value of microseconds before it has seen a round trip.
+/// False for the kernel's values before the first round-trip sample: 0, or the largest 32-bit number of microseconds.
 fn plausible(rtt_ns: f64) -> bool {
     rtt_ns > 0.0 && rtt_ns < f64::from(u32::MAX) * 1e3
 }

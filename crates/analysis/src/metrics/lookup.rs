@@ -63,7 +63,7 @@ impl Metrics<'_> {
     }
 }
 
-/// Whether a cell agrees with a point on every axis that it has.
+/// True if a cell agrees with a point on every axis that it has.
 fn is_at(cell: &CellResult, point: &[(String, String)]) -> bool {
     point.iter().all(|(axis, value)| cell.point.get(axis).is_none_or(|known| known == value))
 }

@@ -3,22 +3,22 @@
 /// The owner of figures that follow from the path alone.
 pub const LINE: &str = "line";
 
-/// One kind of figure.
+/// One metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Metric {
-    /// Its name, without the owner.
+    /// Name, without the owner.
     pub name: &'static str,
-    /// Its unit: `bit/s`, `s`, `1/s`, `packets`, `bytes`, or empty for a ratio.
+    /// Unit: `bit/s`, `s`, `1/s`, `packets`, `bytes`, or empty for a ratio.
     pub unit: &'static str,
-    /// What it is.
+    /// Meaning, for the list of metrics.
     pub meaning: &'static str,
-    /// Whether it belongs to `line`; otherwise to loads.
+    /// True if it belongs to `line`; otherwise to loads.
     pub of_line: bool,
 }
 
 macro_rules! metrics {
     ([$($metric:expr,)*] of layers [$($layer:literal,)*]) => {
-        /// Every metric there is.
+        /// All metrics.
         pub const METRICS: &[Metric] = &[
             $($metric,)*
             $(load(concat!("in_flight_max.", $layer), "", concat!("most requests of a session inside layer ", $layer)),)*

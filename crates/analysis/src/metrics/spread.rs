@@ -13,12 +13,12 @@ pub struct Spread {
     pub min: f64,
     /// Largest.
     pub max: f64,
-    /// How many repeats it is of.
+    /// Number of repeats.
     pub repeats: usize,
 }
 
 impl Spread {
-    /// Of at least one value.
+    /// Spread of the finite values; `None` without any.
     pub(crate) fn of(values: &[f64]) -> Option<Spread> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         sorted.sort_unstable_by(f64::total_cmp);

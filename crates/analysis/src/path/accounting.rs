@@ -1,8 +1,8 @@
-//! Whether every packet of a run is accounted for at both taps of its path, from the table `packets`.
+//! Accounting of packets: each packet of a run at both taps of its path, from the table `packets`.
 //!
-//! The path counts each direction's packets as it takes them from their senders. Each has a row, which says when it was
-//! handed to its receiver or why it never was: a number that has no row is a packet nobody can tell of. What was still
-//! on its way when the path ended is not missing, as long as that was after the load.
+//! The path numbers each direction's packets as it takes them from their senders. Each has a row with its delivery or
+//! its drop: a number without a row is an unaccounted packet. Packets still on the path at its end are not missing, if
+//! that was after the load.
 
 use std::path::Path;
 
@@ -14,22 +14,22 @@ use crate::Span;
 /// Columns that are needed here.
 const COLUMNS: [&str; 5] = ["ingress_t_ns", "egress_t_ns", "direction", "number", "fate"];
 
-/// One direction.
+/// Counts of one direction.
 #[derive(Clone, Copy, Default, Debug)]
 struct Way {
     /// The highest number that has a row.
     highest: u64,
-    /// Rows of packets with a number, duplicates left out, and the sum of those numbers.
+    /// Rows of numbered packets, without duplicates, and the sum of their numbers.
     rows: u64,
     sum: u128,
     /// Packets that the emulator or a device lost, or that passed no second tap though they should have.
     lost: u64,
-    /// When the last packet came.
+    /// Arrival of the last packet.
     last_ns: u64,
 }
 
-/// Packets of a path that are not accounted for, both ways together; `None` if there is no table, or it ends in either
-/// direction before the load did.
+/// Unaccounted packets of a path, both directions together; `None` without a table, or if it ends before the load in a
+/// direction.
 pub fn unaccounted(dir: &Path, load: Span) -> Result<Option<u64>, TableError> {
     let mut ways = [Way::default(); 2];
     let walked = tables::read_pieces::<Packet>(dir, Some(&COLUMNS), |packets| {
@@ -51,7 +51,7 @@ impl Way {
             Fate::NoBuffer | Fate::DeviceRefused => self.lost += 1,
             Fate::Delivered | Fate::QueueFull | Fate::Lost | Fate::Policed | Fate::LineDown | Fate::Seen => {}
         }
-        // The path never counted what it had no room for; that is lost, and not missing besides.
+        // The path does not number packets that it had no memory for; those are counted as lost.
         if number > 0 {
             self.highest = self.highest.max(number);
             self.rows += 1;
@@ -93,7 +93,7 @@ mod tests {
         }
     }
 
-    /// Ten packets each way; what comes of those that go out is changed.
+    /// Ten packets each way; `change` alters the outcome of the outgoing ones.
     fn check(change: impl Fn(&mut Vec<Packet>), expected: Option<u64>) {
         let temp = tempfile::tempdir().unwrap();
         let mut out: Vec<Packet> = (1..=10).map(|n| packet(n, Direction::NearToFar)).collect();

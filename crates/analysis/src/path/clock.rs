@@ -1,10 +1,10 @@
-//! How far the clocks of two hosts are apart, from the traffic itself.
+//! Offset of the clocks of two hosts, from the traffic itself.
 //!
-//! A time `t` of the far clock is `t - offset` on the near one. What a request took there, by two clocks,
-//! is its one-way time plus the offset; what its answer took, one-way time less the offset. One-way times
-//! are positive, which bounds the offset from both sides; the smallest of each way bounds it best. If the
-//! smallest ways are equally long, the middle is the offset. Clocks drift, so each stretch has its own; over one in which
-//! they drift by more than a round trip no offset is right at both its ends, and its halves are looked at.
+//! A time `t` of the far clock is `t - offset` on the near one. A request's time from near to far, by two clocks, is
+//! its one-way delay plus the offset; that of its answer is its one-way delay less the offset. One-way delays are
+//! positive, which bounds the offset from both sides; the smallest of each direction bound it best. If they are equal,
+//! the middle is the offset. Clocks drift, so each stretch has its own offset; a stretch in which they drift by more
+//! than a round trip has none that is right at both its ends, and is halved.
 
 use serde::Serialize;
 
@@ -22,7 +22,7 @@ pub struct Crossing {
     pub near_sent_ns: u64,
     /// It reached the far host.
     pub far_received_ns: u64,
-    /// Its answer left the far host.
+    /// Departure of its answer from the far host.
     pub far_sent_ns: u64,
     /// The answer reached the near host.
     pub near_received_ns: u64,
@@ -31,7 +31,7 @@ pub struct Crossing {
 /// The offset of the far clock, over time.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct ClockOffset {
-    /// In order of the far clock; empty if the clocks are one, or nothing is known of how far they are apart.
+    /// In order of the far clock; empty if the clocks are one, or their offset is unknown.
     pub points: Vec<OffsetPoint>,
     /// Stretches whose times contradict each other: no offset lets both the way there and the way back take time.
     pub contradictory: usize,
@@ -85,8 +85,7 @@ impl ClockOffset {
         Some(ClockOffset { points, contradictory, requests: crossings.len() })
     }
 
-    /// Whether a far time says nothing on the near clock: the clocks are not one, and no stretch tells how far they
-    /// are apart.
+    /// True if far times have no place on the near clock: the clocks differ, and no stretch gives their offset.
     pub fn is_unknown(&self) -> bool {
         self.points.is_empty() && self.contradictory > 0
     }
@@ -112,7 +111,7 @@ impl ClockOffset {
     }
 }
 
-/// What is known of a stretch, or of its parts where it contradicts itself; how many parts do so whatever is cut.
+/// Offset of a stretch, or of its halves if it contradicts itself; returns the number of parts that still do.
 fn relate(crossings: &[Crossing], stretches: &mut Vec<Stretch>) -> usize {
     match stretch(crossings) {
         Some(found) => {
@@ -130,12 +129,12 @@ fn relate(crossings: &[Crossing], stretches: &mut Vec<Stretch>) -> usize {
 fn stretch(crossings: &[Crossing]) -> Option<Stretch> {
     let there = crossings.iter().map(|c| signed(c.far_received_ns, c.near_sent_ns)).min()?;
     let back = crossings.iter().map(|c| signed(c.near_received_ns, c.far_sent_ns)).min()?;
-    // No offset makes both ways positive: then the times are not what they are taken for.
+    // No offset makes both delays positive: the times are not those of request and answer.
     if there.saturating_add(back) < 0 {
         return None;
     }
     let (first, last) = (crossings.first()?.far_received_ns, crossings.last()?.far_received_ns);
-    // -back <= offset <= there, so half of the shortest round trip is what cannot be known.
+    // -back <= offset <= there: half of the shortest round trip is the uncertainty.
     let point = OffsetPoint {
         far_t_ns: crossings[crossings.len() / 2].far_received_ns,
         offset_ns: there.saturating_sub(back) / 2,
@@ -144,8 +143,8 @@ fn stretch(crossings: &[Crossing]) -> Option<Stretch> {
     Some(Stretch { point, length_ns: last - first })
 }
 
-/// What the offset changes by in a stretch may be wrong as well: the shortest ways need not be at its middle. How fast it
-/// changes is seen from one stretch to the next.
+/// The drift within a stretch adds uncertainty: the shortest delays need not be at its middle. It is taken from one
+/// stretch to the next.
 fn with_drift(stretches: &[Stretch]) -> Vec<OffsetPoint> {
     let per_ns = |a: &Stretch, b: &Stretch| {
         let apart_ns = b.point.far_t_ns.saturating_sub(a.point.far_t_ns).max(1);

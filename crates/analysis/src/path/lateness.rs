@@ -1,4 +1,4 @@
-//! How late the emulated path handed packets over, and what it lost: from the table `packets`.
+//! Lateness of the emulated path's deliveries, and its drops, from the table `packets`.
 
 use event::Fate;
 use serde::Serialize;

@@ -1,7 +1,7 @@
-//! What TCP can carry over a line, computed: the reference that throughput is compared with.
+//! TCP goodput of a line, computed: the reference for throughput.
 //!
-//! The line counts IP bytes plus 38 bytes of Ethernet per MTU-sized packet; a segment carries the MTU
-//! less IPv4 (20) or IPv6 (40), TCP (20) and its timestamps (12). 1 Gb/s at MTU 1500 gives 941.48 Mb/s over IPv4.
+//! The line counts IP bytes plus 38 bytes of Ethernet per MTU-sized packet; a segment carries the MTU less IPv4 (20) or
+//! IPv6 (40), TCP (20) and its timestamps (12). 1 Gb/s at MTU 1500 gives 941.48 Mb/s over IPv4.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tables::manifest::{Cell, Path};
 pub const ETHERNET_BYTES: u32 = 38;
 /// Headers inside the MTU: IPv4 20, TCP 20, timestamps 12.
 pub const HEADER_BYTES: u32 = 52;
-/// What the header of IPv6 has more than that of IPv4.
+/// Length of the IPv6 header less that of IPv4.
 const IPV6_BYTES: u32 = 20;
 
 /// TCP payload that a path carries, bits per second; `None` if it has no rate or no room for payload.
@@ -33,7 +33,7 @@ pub fn rtt(path: &Path) -> Duration {
     Duration::from_nanos(path.delay_ns.saturating_mul(2))
 }
 
-/// The same of a cell's path, in nanoseconds; 0 if the emulator said nothing.
+/// The same of a cell's path, in nanoseconds; 0 without a document of the emulator.
 pub(crate) fn rtt_of(cell: &Cell) -> u64 {
     let path = cell.wan().ok().flatten().map(|wan| wan.path);
     path.map_or(0, |path| path.delay_ns.saturating_mul(2))

@@ -19,16 +19,16 @@ use crate::tcp::sockets::Connection;
 /// A place in a plan's matrix: axes and their values as written.
 pub type Point = BTreeMap<String, String>;
 
-/// One cell: a load at a place in the matrix, over all repeats.
+/// One cell: a load at a point of the matrix, over all repeats.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct CellResult {
-    /// Its name within the plan.
+    /// Name within the plan.
     pub slug: String,
     /// The load's name.
     pub load: String,
-    /// `read`, `write` or `stream`; empty if the load said nothing.
+    /// `read`, `write` or `stream`; empty without a document of the load.
     pub op: String,
-    /// Whether the load follows the path and so is about throughput, not about single requests.
+    /// True for a bulk load, which adapts to the path and is measured by throughput; otherwise single requests are.
     pub bulk: bool,
     /// It stands beside the loads that follow the path, to be compared with them.
     pub compared: bool,
@@ -36,41 +36,40 @@ pub struct CellResult {
     pub block_bytes: Option<u64>,
     /// Requests outstanding; `None` if they follow the path.
     pub depth: Option<u64>,
-    /// Where it lies in the matrix.
+    /// Point in the matrix.
     pub point: Point,
-    /// The path; `None` if the emulator said nothing.
+    /// The path; `None` without a document of the emulator.
     pub path: Option<manifest::Path>,
     /// Figures of the load over valid repeats, by the names of [`crate::METRICS`].
     pub values: BTreeMap<&'static str, Spread>,
     /// Figures of the path, by name.
     pub line: BTreeMap<&'static str, Spread>,
-    /// What limits it, in one word, as its first valid repeat shows: of a stream as that says itself, of requests as the
-    /// doctor says.
+    /// Main limiter of its first valid repeat: a stream's own verdict, or the doctor's for requests.
     pub limit: Option<String>,
     /// The repeats.
     pub repeats: Vec<Repeat>,
 }
 
-/// One cell, run once.
+/// One repeat of a cell.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Repeat {
-    /// Its number, from 1.
+    /// Number, from 1.
     pub repeat: u32,
-    /// Its directory, relative to the run.
+    /// Directory, relative to the run.
     pub dir: String,
     /// The command that runs it alone.
     pub command: String,
-    /// Whether it yields figures.
+    /// True if it yields figures.
     pub valid: bool,
-    /// Why not.
+    /// Reasons if it is not valid.
     pub reasons: Vec<String>,
     /// No rule of validity was applied to its path.
     pub unvalidated: bool,
-    /// Its figures, also when it is not valid, by the names of [`crate::METRICS`].
+    /// Figures, also of an invalid repeat, by the names of [`crate::METRICS`].
     pub values: BTreeMap<&'static str, f64>,
-    /// What each initiator got, bits per second over the window; with several.
+    /// Throughput of each initiator, bits per second over the window; with several.
     pub initiators: Vec<f64>,
-    /// Where throughput was counted.
+    /// Place of counting the throughput.
     pub source: Option<Source>,
     /// Latency, if there were requests.
     pub latency: Option<Latency>,
@@ -84,24 +83,24 @@ pub struct Repeat {
     /// Bits per second over time.
     #[serde(skip)]
     pub rate: Vec<Sample>,
-    /// Its connections, the one that sent most first.
+    /// Connections, the one with most bytes sent first.
     #[serde(skip)]
     pub connections: Vec<Connection>,
-    /// Its layers, if they were recorded. What is drawn of them only of a cell's first valid repeat.
+    /// Its layers, if they were recorded. Drawings only of a cell's first valid repeat.
     pub stack: Option<Stack>,
-    /// What block devices did below the store, if there is one and the kernel was traced.
+    /// Requests of the block devices below the store, if there is one and the kernel was traced.
     pub devices: Vec<DeviceFlight>,
-    /// What limits it; of a cell's first valid repeat.
+    /// Its limiters; of a cell's first valid repeat.
     pub diagnosis: Option<Diagnosis>,
     /// Its packets around a typical request; of a cell's first valid repeat.
     #[serde(skip)]
     pub diagram: Option<Diagram>,
-    /// The gaps between its packets; of bulk loads. What is drawn of them only of a cell's first valid repeat.
+    /// The gaps between its packets; of bulk loads. Drawings only of a cell's first valid repeat.
     pub gaps: Option<Gaps>,
 }
 
 impl CellResult {
-    /// Its figures are of a path that no rule of validity was applied to.
+    /// True if the path of its figures was not validated.
     pub fn is_unvalidated(&self) -> bool {
         self.repeats.iter().any(|repeat| repeat.valid && repeat.unvalidated)
     }

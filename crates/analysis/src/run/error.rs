@@ -2,7 +2,7 @@
 
 use tables::{RunError, TableError};
 
-/// Why a run could not be analysed.
+/// Reasons why a run could not be analysed.
 #[derive(Debug, thiserror::Error)]
 pub enum TourError {
     /// The run directory.

@@ -1,4 +1,4 @@
-//! What limits the loads of a run, and in which of their cells: those that the same thing limits are told together.
+//! Limiters of the loads of a run, and their cells: cells of a load with the same limiter are listed together.
 
 use diagnosis::{Certainty, Diagnosis, Facts, Limiter, judge};
 use tables::{CellDir, RunDir, RunError};
@@ -8,25 +8,25 @@ use super::error::TourError;
 use super::order::{in_order, place};
 use crate::doctor::{Question, steps, survey};
 
-/// A cell of a run: what was found in the tables of its first valid repeat.
+/// A cell of a run with the facts and the diagnosis of its first valid repeat.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Found {
-    /// Where those are, relative to the run.
+    /// Directory of the repeat, relative to the run.
     pub dir: String,
     /// The load's name.
     pub load: String,
-    /// Where it lies in the plan's matrix.
+    /// Point in the plan's matrix.
     pub point: Point,
     /// No rule of validity was applied to its path.
     pub unvalidated: bool,
-    /// What is known of it.
+    /// Facts of the load.
     pub facts: Facts,
-    /// What limits it.
+    /// Its limiters.
     pub diagnosis: Diagnosis,
 }
 
 impl Found {
-    /// To be told with others.
+    /// The cell in the form that is listed with others.
     pub fn examined(&self) -> Examined<'_> {
         Examined {
             load: &self.load,
@@ -38,7 +38,7 @@ impl Found {
 }
 
 impl CellResult {
-    /// What limits it, as its first valid repeat shows.
+    /// Limiters of its first valid repeat.
     pub fn examined(&self) -> Option<Examined<'_>> {
         let diagnosis = self.repeats.iter().find_map(|repeat| repeat.diagnosis.as_ref())?;
         Some(Examined {
@@ -50,7 +50,7 @@ impl CellResult {
     }
 }
 
-/// What limits the loads of a run, in the order of its plan, and nothing else of it.
+/// Limiters of the loads of a run, in the order of its plan; nothing else of the run is computed.
 pub fn of_run(dir: &RunDir) -> Result<Vec<Found>, TourError> {
     let run = dir.manifest()?;
     let mut found: Vec<Found> = Vec::new();
@@ -69,7 +69,7 @@ pub fn of_run(dir: &RunDir) -> Result<Vec<Found>, TourError> {
         let Some(facts) = survey(&cell.path, Question::of(&cell.cell))? else { continue };
         let diagnosis = match stepped.get(&entry.dir) {
             Some(Some(diagnosis)) => diagnosis.clone(),
-            // A step of a measurement, whose diagnosis stands at the load that was asked for.
+            // A step of a measurement; its diagnosis stands at the requested load.
             Some(None) => continue,
             None => judge(&facts),
         };
@@ -79,14 +79,14 @@ pub fn of_run(dir: &RunDir) -> Result<Vec<Found>, TourError> {
     Ok(found)
 }
 
-/// A load at one place of a plan's matrix, and what is to be said of it there.
+/// A load at one point of a plan's matrix, and its diagnosis.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Examined<'a> {
     /// The load.
     pub load: &'a str,
     /// The place.
     pub point: &'a Point,
-    /// What limits it.
+    /// Its limiters.
     pub diagnosis: &'a Diagnosis,
     /// No rule of validity was applied to its path.
     pub is_unvalidated: bool,
@@ -97,7 +97,7 @@ pub struct Examined<'a> {
 pub struct Limit<'a> {
     /// The load.
     pub load: &'a str,
-    /// What limits it most.
+    /// Its first limiter.
     pub limiter: Limiter,
     /// The cells in which it does; at least one.
     pub cells: Vec<Examined<'a>>,
@@ -107,20 +107,20 @@ pub struct Limit<'a> {
     pub gain: (f64, f64),
     /// Standing of the least certain of these gains.
     pub certainty: Certainty,
-    /// What would hold all of them then, if that is one thing.
+    /// Next limiter, if it is the same in all of them.
     pub next: Option<Limiter>,
 }
 
 /// A number that the plan varies, and which of its values are meant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Axis {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// In the order of the plan.
     pub values: Vec<String>,
 }
 
-/// What limits each load, in the order in which cells are told: a load's limits follow each other.
+/// Limiters of each load, in the order of the cells; those of one load follow each other.
 pub fn limits<'a>(cells: impl IntoIterator<Item = Examined<'a>>) -> Vec<Limit<'a>> {
     let mut found: Vec<Limit<'a>> = Vec::new();
     for cell in cells {
@@ -155,7 +155,7 @@ pub fn limits<'a>(cells: impl IntoIterator<Item = Examined<'a>>) -> Vec<Limit<'a
     found
 }
 
-/// Points as stretches: what differs in one axis alone is one of them. Axes with most values are joined first.
+/// Points as ranges: points that differ in one axis alone are joined. Axes with most values are joined first.
 fn places<'a>(points: impl Iterator<Item = &'a Point>) -> Vec<Vec<Axis>> {
     let axis = |(name, value): (&String, &String)| Axis { name: name.clone(), values: vec![value.clone()] };
     let mut places: Vec<Vec<Axis>> = points.map(|point| point.iter().map(axis).collect()).collect();

@@ -4,7 +4,7 @@ use tables::manifest::CellEntry;
 
 use super::cell::Point;
 
-/// As the plan has them: run.json lists cells as they were run, and their directories are numbered.
+/// Cells in the order of the plan: run.json lists them as they were run, and their directories are numbered.
 pub(crate) fn in_order(entries: &[CellEntry]) -> Vec<&CellEntry> {
     let mut entries: Vec<_> = entries.iter().collect();
     entries.sort_by_key(|entry| (entry.dir.rsplit_once('/').map(|(cell, _)| cell), entry.repeat));

@@ -1,5 +1,5 @@
-//! What a policy gains: throughput of the same load under each policy against that under `none`, at every place of the
-//! matrix, and what the congestion-window control study had there.
+//! Gain of a policy: throughput of the same load under each policy against `none`, at every point of the matrix, and
+//! the gain that the congestion-window control study published for that point.
 
 use serde::Serialize;
 
@@ -8,13 +8,13 @@ use crate::metrics::Spread;
 
 /// The policy that the others are compared with.
 const BASE: &str = "none";
-/// The one that the study published figures of.
+/// The policy with published figures.
 const STUDY: &str = "study";
 /// Change of throughput by the study's control, by one-way delay: Gigabit, 1 MiB reads, ring of its network card.
 const PUBLISHED: [(&str, f64); 5] =
     [("0", -0.091), ("2ms", -0.079), ("4ms", 0.070), ("8ms", 0.197), ("16ms", 0.283)];
 
-/// One load under one policy at one place.
+/// One load under one policy at one point.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Gain {
     /// The load.
@@ -27,17 +27,17 @@ pub struct Gain {
     pub policy: String,
     /// Throughput over the window, bits per second.
     pub bits_per_s: f64,
-    /// What was carried in the window of a repeat: how much its throughput is of.
+    /// Bytes in the window of a repeat: the sample size of its throughput.
     pub counted_bytes: Option<f64>,
     /// Throughput from the beginning of the load, the search for the right window included.
     pub from_start_bits_per_s: Option<f64>,
     /// Cuts of the sender's window by its own device.
     pub local_cuts: Option<f64>,
-    /// What is gained over `none`, as a share of it; over the window, and from the beginning.
+    /// Gain over `none`, as a share of it; over the window, and from the beginning.
     pub gain: Option<f64>,
     /// Likewise, from the beginning.
     pub gain_from_start: Option<f64>,
-    /// What the study gained there.
+    /// Gain in the study.
     pub published: Option<f64>,
 }
 
@@ -82,7 +82,7 @@ fn gain(cell: &CellResult, cells: &[CellResult]) -> Option<Gain> {
     })
 }
 
-/// Whether an axis of the matrix is that of policies.
+/// True if an axis of the matrix is that of policies.
 pub fn is_policy(axis: &str) -> bool {
     axis.rsplit('.').next() == Some("policy")
 }

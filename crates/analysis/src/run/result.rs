@@ -1,4 +1,4 @@
-//! A whole run as one plain result: every question asked of every cell and repeat.
+//! A whole run as one plain result: every figure of every cell and repeat.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::cell::{CellResult, Repeat};
 use super::error::TourError;
 use super::order::{in_order, place};
 use super::summary::Gist;
-use super::timeline::{self, Room};
+use super::timeline::{self, SampleBudget};
 use crate::Span;
 use crate::compare;
 use crate::diagram::Hosts;
@@ -36,11 +36,11 @@ const LEAST_STEP_S: f64 = 0.1;
 /// A whole run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Tour {
-    /// What was run, and where.
+    /// Plan, machine and cells of the run.
     pub run: manifest::Run,
     /// The gist.
     pub gist: Gist,
-    /// Its cells in the order of the plan, repeats together.
+    /// Cells in the order of the plan, repeats together.
     pub cells: Vec<CellResult>,
 }
 
@@ -61,7 +61,10 @@ impl Tour {
             let has_packets = !tables::files::<Packet>(dir.cell(&entry.dir)?.path)?.is_empty();
             *slugs.entry(&entry.slug).or_default() |= has_packets;
         }
-        let room = Room::of_each(slugs.len(), slugs.values().filter(|has_packets| **has_packets).count());
+        let budget = SampleBudget::for_each_cell(
+            slugs.len(),
+            slugs.values().filter(|has_packets| **has_packets).count(),
+        );
         for entry in entries {
             let cell = dir.cell(&entry.dir)?;
             let (load, point) = place(entry);
@@ -70,7 +73,7 @@ impl Tour {
                 cells.push(CellResult { slug: entry.slug.clone(), load, point, ..CellResult::default() });
                 cells.len() - 1
             });
-            add_repeat(&mut cells[place], &cell, &entry.dir, room, request)?;
+            add_repeat(&mut cells[place], &cell, &entry.dir, budget, request)?;
         }
         let dirs = run.cells.iter().map(|entry| Ok((entry.dir.as_str(), dir.cell(&entry.dir)?)));
         let dirs: Vec<(&str, CellDir)> = dirs.collect::<Result<_, RunError>>()?;
@@ -102,7 +105,7 @@ fn add_repeat(
     result: &mut CellResult,
     dir: &CellDir,
     name: &str,
-    room: Room,
+    budget: SampleBudget,
     request: Option<u32>,
 ) -> Result<(), TourError> {
     let cell = &dir.cell;
@@ -171,11 +174,11 @@ fn add_repeat(
         let states = states::of(&dir.path, hosts, whole)?;
         put(&mut repeat.values, "cwr", states.map(|states| states.cwr as f64));
         put(&mut repeat.values, "recoveries", states.map(|states| states.recoveries as f64));
-        let room = drawn.then_some(room);
-        timeline::look(&mut repeat, dir, &all.load, room, request)?;
+        let budget = drawn.then_some(budget);
+        timeline::add(&mut repeat, dir, &all.load, budget, request)?;
         if result.bulk {
             let window = arrivals::window(cell, &all.load);
-            let points = room.map_or(0, Room::gaps);
+            let points = budget.map_or(0, SampleBudget::gaps);
             let drawing = gaps::Drawing { origin_ns: all.load.t_start_ns, points };
             repeat.gaps = gaps::collect(&dir.path, hosts, window, drawing)?;
             gap_values(&mut repeat);
@@ -185,7 +188,7 @@ fn add_repeat(
     Ok(())
 }
 
-/// What limits a load of requests.
+/// Limiters of a load of requests.
 fn diagnose(dir: &CellDir) -> Result<Option<Diagnosis>, TableError> {
     let facts = survey(&dir.path, Question::of(&dir.cell))?;
     Ok(facts.map(|facts| judge(&facts)))
@@ -217,7 +220,7 @@ fn measure(
     if let Some(table) = sockets {
         repeat.connections = sockets::connections(table, whole, load.block_bytes);
         let sender = windows::sender(load);
-        // Who received does not know what was sent again, or cut.
+        // The receiver knows neither retransmissions nor window cuts.
         let is_told = sender.is_some_and(|sender| table.host.contains(&sender));
         let told = |count: u64| is_told.then_some(count as f64);
         let retransmitted: u64 = repeat.connections.iter().map(|c| c.retransmitted_packets).sum();
@@ -272,7 +275,7 @@ fn whole(load: &Load) -> Span {
     Span { start_ns: load.t_start_ns, end_ns: load.t_end_ns }
 }
 
-/// What the path itself did during a load.
+/// Figures of the path itself during a load.
 fn path_values(
     values: &mut BTreeMap<&'static str, f64>,
     dir: &CellDir,
@@ -310,7 +313,7 @@ fn gap_values(repeat: &mut Repeat) {
     put(&mut repeat.values, "ack_compression", gaps.compression.map(|found| found.p90));
 }
 
-/// The emulator counts every packet itself; the table is asked where its document does not say.
+/// The emulator counts every packet itself; the table is the source for documents without that.
 fn lateness_of(wan: &Wan, dir: &CellDir) -> Result<lateness::Lateness, TableError> {
     let said = &wan.validity;
     if said.packets == 0

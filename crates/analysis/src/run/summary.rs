@@ -1,4 +1,4 @@
-//! The gist of a run: how near its loads come to the line where the path is longest, and what failed.
+//! Summary of a run: share of the line that its loads reach where the path is longest, and failures.
 
 use serde::Serialize;
 use tables::manifest::Run;
@@ -12,12 +12,12 @@ pub struct Gist {
     pub title: String,
     /// The longest round trip of the run's paths.
     pub rtt_s: Option<f64>,
-    /// Every bulk load there, and what share of the line it reaches: the least over all of its cells, but for those
-    /// that go without pacing or under another policy than ours, which are there for comparison.
+    /// Every bulk load there, and its share of the line: the least over all of its cells, except those without pacing
+    /// or under another policy than ours, which serve for comparison.
     pub shares: Vec<Share>,
     /// Every other load with requests there: the slowest of its cells.
     pub requests: Vec<Requests>,
-    /// Whether the run is valid.
+    /// True if the run is valid.
     pub valid: bool,
     /// Repeats that are not valid, of how many.
     pub invalid_repeats: usize,
@@ -33,7 +33,7 @@ pub struct Gist {
     pub checks: usize,
 }
 
-/// What one load reaches.
+/// Share of the line of one load.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Share {
     /// The load's name.

@@ -1,4 +1,4 @@
-//! What is looked at inside a cell: its layers, and the packets around a typical request.
+//! Data for the drawings of a cell: its layers, and the packets around a typical request.
 
 use std::path::PathBuf;
 
@@ -15,26 +15,26 @@ use crate::load::arrivals;
 use crate::metrics::{GATE, IN_FLIGHT_MAX, put};
 use crate::path::line;
 
-/// Points of all lines of one layer that a page has room for.
+/// Points of all lines of one layer in a page.
 const POINTS: usize = 12_000;
-/// Requests that a page has room for.
+/// Requests in a page.
 const REQUESTS: usize = 2_000;
-/// Packets that a page has room for.
+/// Packets in a page.
 const PACKETS: usize = 16_000;
-/// Points of gaps that a page has room for, in each of its pictures.
+/// Points of each gap figure in a page.
 const GAPS: usize = 8_000;
-/// Of one cell at least, and at most: with fewer, a picture says nothing; with more, no more.
+/// Least and largest budget of one cell: fewer show nothing, more add nothing.
 const POINTS_RANGE: [usize; 2] = [120, 1_500];
 const REQUESTS_RANGE: [usize; 2] = [20, 400];
 const PACKETS_RANGE: [usize; 2] = [300, 6_000];
 const GAPS_RANGE: [usize; 2] = [150, 1_500];
 
-/// How much of a cell is kept for drawing.
+/// Budget for the drawings of a cell.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Room {
+pub(crate) struct SampleBudget {
     /// Points of all lines of one layer.
     points: usize,
-    /// Requests to look at one by one.
+    /// Single requests.
     requests: usize,
     /// Packets of a diagram.
     packets: usize,
@@ -42,11 +42,11 @@ pub(crate) struct Room {
     gaps: usize,
 }
 
-impl Room {
-    /// Of each of so many cells, of which so many have packets.
-    pub(crate) fn of_each(cells: usize, with_packets: usize) -> Room {
+impl SampleBudget {
+    /// Budget of each of `cells` cells, of which some have packets.
+    pub(crate) fn for_each_cell(cells: usize, with_packets: usize) -> SampleBudget {
         let share = |all: usize, of: usize, [least, most]: [usize; 2]| (all / of.max(1)).clamp(least, most);
-        Room {
+        SampleBudget {
             points: share(POINTS, cells, POINTS_RANGE),
             requests: share(REQUESTS, cells, REQUESTS_RANGE),
             packets: share(PACKETS, with_packets, PACKETS_RANGE),
@@ -60,13 +60,13 @@ impl Room {
     }
 }
 
-/// Figures of the layers and of packets; with `room`, what is drawn of them too. The `request` of that CmdSN
-/// is shown in any case if the cell has it.
-pub(crate) fn look(
+/// Adds the figures of layers and packets; with `budget`, also the data of their drawings. The `request` of that CmdSN is
+/// drawn in any case if the cell has it.
+pub(crate) fn add(
     repeat: &mut Repeat,
     dir: &CellDir,
     load: &Load,
-    room: Option<Room>,
+    budget: Option<SampleBudget>,
     request: Option<u32>,
 ) -> Result<(), TableError> {
     let CellDir { cell, path } = dir;
@@ -75,15 +75,15 @@ pub(crate) fn look(
     let further = |end: &'static str, count: u32| (2..=count).map(move |n| path.join(format!("{end}{n}")));
     let below = further("near", cell.initiators).chain(further("far", cell.targets));
     let hosts: Vec<PathBuf> = std::iter::once(path.clone()).chain(below.filter(|dir| dir.is_dir())).collect();
-    // What competes with the load has hosts of its own, behind those of the load.
+    // Competing traffic has hosts of its own, behind those of the load.
     let between = Hosts { near: cell.initiators, far: cell.targets };
     let question = Question {
         origin_ns: load.t_start_ns,
         window,
         rtt_ns: line::rtt_of(cell),
-        points: room.map_or(0, |room| room.points),
-        requests: room.map_or(0, |room| room.requests),
-        request: request.filter(|_| room.is_some()),
+        points: budget.map_or(0, |budget| budget.points),
+        requests: budget.map_or(0, |budget| budget.requests),
+        request: request.filter(|_| budget.is_some()),
     };
     let stack = Stack::collect(&hosts, question)?;
     if let Some(stack) = &stack {
@@ -104,15 +104,15 @@ pub(crate) fn look(
     {
         put(&mut repeat.values, "packets_per_read", Some(count as f64 / requests));
     }
-    if let Some(room) = room {
+    if let Some(budget) = budget {
         let start_ns = start(stack.as_ref(), window, line::rtt_of(cell));
-        repeat.diagram = Diagram::collect(path, &hosts, between, start_ns, room.packets)?;
+        repeat.diagram = Diagram::collect(path, &hosts, between, start_ns, budget.packets)?;
     }
     repeat.stack = stack;
     Ok(())
 }
 
-/// Where a diagram begins: a little before the typical request, or else with the window.
+/// Start of a packet diagram: just before the typical request, or with the window.
 fn start(stack: Option<&Stack>, window: Span, rtt_ns: u64) -> u64 {
     let typical = stack.and_then(|stack| {
         let example = stack.examples.iter().find(|example| example.name == "median")?;

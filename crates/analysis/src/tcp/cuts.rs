@@ -1,11 +1,10 @@
-//! How often the windows of a connection were cut, and why. How that is told from two samples is `event::Look`'s
-//! business.
+//! Number of congestion window cuts of a connection, by reason. `event::Look` derives the reason from two samples.
 
 use event::{Cut, Look};
 use serde::Serialize;
 use tables::Sockets;
 
-/// How often a window was cut, by reason.
+/// Number of window cuts, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Cuts {
     /// By the sending host's own device.
@@ -43,7 +42,7 @@ impl Cuts {
         }
     }
 
-    /// However they came.
+    /// Number of cuts of all reasons.
     pub fn total(&self) -> u64 {
         let Cuts { local, mark, loss, timeout, idle_restart } = self;
         local + mark + loss + timeout + idle_restart

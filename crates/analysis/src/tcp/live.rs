@@ -1,8 +1,8 @@
 //! A live connection: its rates, windows and limiter, from samples of TCP_INFO.
 //!
-//! Shares of time are of the stretch between two calls of [`Live::take`]. The kernel counts how long a sender was busy,
-//! and limited by windows and buffers, in steps of its timer; what it was limited by otherwise is told from the samples.
-//! The path's rate is not known here, so a sender that is held back by its pacing may be at the line or below it.
+//! Shares of time are of the stretch between two calls of [`Live::take`]. The kernel counts the sender's busy time, and
+//! its time limited by windows and buffers, in steps of its timer; other limiters come from the samples. The path's
+//! rate is not known here, so a sender that is limited by its pacing may be at the line or below it.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::cuts::Cuts;
 
-/// A connection, whose it is and what it does.
+/// A connection, its owner and its state.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Row {
     /// Inode number of its network namespace.
@@ -25,19 +25,19 @@ pub struct Row {
     pub peer: SocketAddr,
     /// Process that has it open, if that can be known.
     pub pid: Option<u32>,
-    /// Its name.
+    /// Name of the process.
     pub process: Option<String>,
-    /// User who made it.
+    /// User id of its owner.
     pub uid: u32,
     /// Congestion control.
     pub congestion: String,
-    /// What BBR takes the path to carry.
+    /// BBR's estimate of the path's bandwidth.
     pub bbr_bits_per_s: Option<f64>,
     /// The most that may be written and not acknowledged.
     pub sndbuf_bytes: Option<u32>,
     /// The most that may be received and not read.
     pub rcvbuf_bytes: Option<u32>,
-    /// What it does.
+    /// Its state.
     #[serde(flatten)]
     pub doing: Doing,
 }
@@ -45,7 +45,7 @@ pub struct Row {
 /// A connection over one stretch of time.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Doing {
-    /// How long the stretch was.
+    /// Length of the stretch.
     pub seconds: f64,
     /// Samples in it.
     pub samples: u64,
@@ -59,7 +59,7 @@ pub struct Doing {
     pub state: &'static str,
     /// Smoothed round-trip time.
     pub rtt_s: f64,
-    /// Its mean deviation.
+    /// RTT variance (rttvar).
     pub rtt_var_s: f64,
     /// Smallest round-trip time.
     pub min_rtt_s: Option<f64>,
@@ -69,11 +69,11 @@ pub struct Doing {
     pub in_flight_bytes: u64,
     /// Written and not sent.
     pub notsent_bytes: u32,
-    /// What the peer allows to be sent.
+    /// Send window: bytes that the peer allows.
     pub snd_wnd_bytes: u32,
     /// Delivery rate as the kernel measured it last.
     pub delivery_bits_per_s: f64,
-    /// Pacing rate; none if there is none.
+    /// Pacing rate; `None` if unpaced.
     pub pacing_bits_per_s: Option<f64>,
     /// Payload acknowledged over the stretch.
     pub sent_bits_per_s: f64,
@@ -93,9 +93,9 @@ pub struct Doing {
     pub retransmitted_packets_total: u64,
     /// Cuts of the window over the stretch.
     pub cuts: Cuts,
-    /// Cuts since the connection was first looked at.
+    /// Cuts since the first sample of the connection.
     pub cuts_total: Cuts,
-    /// The limiter of what this end sends.
+    /// The limiter of the data that this end sends.
     pub limiter: Limiter,
 }
 
@@ -111,16 +111,16 @@ pub struct Live {
     cuts_total: Cuts,
 }
 
-/// Time by what the sample at its end shows of the sender: quiet connections are sampled less often.
+/// Sender's time by the state of the sample at its end: quiet connections are sampled less often.
 #[derive(Clone, Copy, Default, Debug)]
 struct Tally {
     samples: u64,
     time_ns: u64,
-    /// Nothing waited.
+    /// No data were waiting.
     starved_ns: u64,
     /// More waited than the congestion window let go.
     cwnd_ns: u64,
-    /// What was lost was being repaired.
+    /// Lost packets were being repaired.
     repairing_ns: u64,
     /// More waited than the peer's window let go.
     rwnd_ns: u64,
@@ -156,12 +156,12 @@ impl Live {
         self.last = sample;
     }
 
-    /// Whether its window was far from full of late, so that nothing can have happened to it but that it shrinks.
+    /// True if its window was far from full recently, so that it can only have shrunk by disuse.
     pub fn is_at_ease(&self) -> bool {
         self.is_at_ease
     }
 
-    /// What it did since this was asked before. The next stretch begins.
+    /// State since the last call. The next stretch begins.
     pub fn take(&mut self) -> Doing {
         let (base, last) = (self.base, self.last);
         let elapsed_ns = last.t.since(base.t).as_nanos() as u64;

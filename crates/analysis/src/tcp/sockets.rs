@@ -1,4 +1,4 @@
-//! What the sender's TCP did over time: congestion window, round-trip time, retransmissions.
+//! The sender's TCP over time: congestion window, round-trip time, retransmissions.
 
 use event::Host;
 use serde::Serialize;
@@ -12,12 +12,12 @@ use crate::{Sample, Span};
 pub struct Connection {
     /// `near` or `far`.
     pub host: String,
-    /// Its number within its process.
+    /// Number within its process.
     pub connection: u32,
     /// Congestion window, bytes.
     pub cwnd_bytes: Vec<Sample>,
-    /// Length of a request, bytes: what its policy decided, or the caller's where that is left to it. Empty where no
-    /// policy was asked, or the load has no requests.
+    /// Length of a request in bytes: the policy's decision, or the caller's length if the policy leaves it. Empty
+    /// without a policy, or for a load without requests.
     pub block_bytes: Vec<Sample>,
     /// Smoothed round-trip time, seconds.
     pub rtt_s: Vec<Sample>,
@@ -25,13 +25,13 @@ pub struct Connection {
     pub pacing_bits_per_s: Vec<Sample>,
     /// Packets retransmitted during the load.
     pub retransmitted_packets: u64,
-    /// How often the window was cut during the load, by reason.
+    /// Number of window cuts during the load, by reason.
     pub cuts: Cuts,
     /// Application payload sent during the load.
     pub sent_bytes: u64,
 }
 
-/// Every connection that has samples during the load, the one that sent most first. `block_bytes` is the caller's.
+/// Connections with samples during the load, the one with most bytes sent first. `block_bytes` is the caller's.
 pub fn connections(table: &Sockets, load: Span, block_bytes: Option<u64>) -> Vec<Connection> {
     let mut found: Vec<(Host, u32, Vec<usize>)> = Vec::new();
     for row in 0..table.t_ns.len() {
@@ -84,7 +84,7 @@ fn connection(
     }
 }
 
-/// How long requests were to be, over time.
+/// Request length decided by the policy, over time.
 fn blocks(table: &Sockets, rows: &[usize], load: Span, callers_bytes: Option<u64>) -> Vec<Sample> {
     let decided = &table.steered.decided;
     let of_row = |row: &usize| {

@@ -1,5 +1,5 @@
-//! Which congestion states the connections of a load came into, as the kernel itself says (table `kernel`): the certain
-//! account of why windows were cut, where `cuts` tells it from samples.
+//! Congestion states of a load's connections, from the kernel's tracepoints (table `kernel`): an exact account of
+//! window cuts, which `cuts` derives from samples.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::diagram::Hosts;
 /// Columns of `kernel` that are needed here.
 const COLUMNS: [&str; 5] = ["t_ns", "event", "host_number", "peer_number", "state"];
 
-/// How often connections came into a state that cuts their window.
+/// Number of entries into the states that cut the congestion window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct States {
     /// CWR: by the host's own device, or by marks of the path.
@@ -21,7 +21,7 @@ pub(crate) struct States {
     pub(crate) recoveries: u64,
 }
 
-/// Of the connections between these hosts, while a load ran; `None` if the kernel was not traced.
+/// Entries of the connections between these hosts during a load; `None` if the kernel was not traced.
 pub(crate) fn of(dir: &Path, between: Hosts, load: Span) -> Result<Option<States>, TableError> {
     let mut states = States::default();
     let is_there = tables::read_pieces::<KernelPoint>(dir, Some(&COLUMNS), |points| {

@@ -1,7 +1,7 @@
-//! What both ends of a load had: the sender's congestion window, the window that the receiver offered.
+//! Windows of both ends of a load: the sender's congestion window, the receiver's advertised window.
 //!
-//! Both from the sender's TCP, over the window of the figures. And what the study of a stream around the world had in
-//! their place, for a table of both.
+//! Both from the sender's TCP, over the window of the figures. And those of the study of a stream around the world, for
+//! a table of both.
 
 use std::collections::BTreeMap;
 
@@ -16,22 +16,22 @@ use crate::{Span, Spread};
 pub struct Windows {
     /// The middle congestion window of its sender, in bytes.
     pub sender_bytes: f64,
-    /// The middle window that its receiver offered; `None` if the kernel did not say.
+    /// Median window that its receiver advertised; `None` if the kernel does not report it.
     pub receiver_bytes: Option<f64>,
 }
 
 /// A row of the study's table: TCP/IPv6 over an emulated path at 10 Gb/s, packets of 9198 bytes, BIC.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Published {
-    /// Its round trip.
+    /// Round trip.
     pub rtt_ms: u32,
-    /// What it set the sender's window to.
+    /// The sender's window as the study set it.
     pub sender_bytes: f64,
-    /// What it set the receiver's to.
+    /// The receiver's window as the study set it.
     pub receiver_bytes: f64,
     /// The rate it reached, which the hosts' bus limited.
     pub bits_per_s: f64,
-    /// When the window was full.
+    /// Time until the window was full.
     pub full_s: f64,
     /// CPU time of its sender and its receiver: 1 is a whole processor. It gives one figure for all round trips.
     pub cpu: [f64; 2],
@@ -57,12 +57,12 @@ const fn published(
     Published { rtt_ms, sender_bytes, receiver_bytes, bits_per_s, full_s, cpu: [1.0, 0.6] }
 }
 
-/// What the study had at a round trip, if it was there.
+/// The study's windows at a round trip, if it has them.
 pub fn published_at(rtt_s: f64) -> Option<&'static Published> {
     PUBLISHED.iter().find(|row| (rtt_s * 1e3 - f64::from(row.rtt_ms)).abs() < 0.5)
 }
 
-/// The end from which most bytes of a load come; `None` of a stream that does not say.
+/// The end that sends most bytes of a load; `None` for a stream without a direction.
 pub fn sender(load: &Load) -> Option<Host> {
     match (load.op.as_str(), load.direction.as_deref()) {
         (op, _) if op == Op::Read.name() => Some(Host::Far),
@@ -73,7 +73,7 @@ pub fn sender(load: &Load) -> Option<Host> {
     }
 }
 
-/// What a sender recorded of one connection.
+/// Samples of one connection at the sender.
 #[derive(Default)]
 struct Seen {
     acked: Vec<u64>,

@@ -45,7 +45,7 @@ fn gains(limited: Scene, without: Scene, limiter: Limiter) -> (Verdict, f64, f64
     let now = diagnosis.current.bytes_per_s;
     assert!((now / played.bytes_per_s - 1.0).abs() < 0.05, "{now} of {}", played.bytes_per_s);
     let predicted = first.gain(diagnosis.current);
-    // Little's law: rate × latency is what is outstanding, and no more than that of all requests.
+    // Little's law: rate × latency is the number outstanding, and at most that of all requests.
     let outstanding = first.predicted.bytes_per_s * first.predicted.latency_s;
     let most = (256 * limited.block) as f64;
     assert!(outstanding <= most * 1.3, "{outstanding} bytes of {most}: {first:?}");
@@ -105,7 +105,7 @@ fn one_request_at_a_time_and_a_few() {
     }
 }
 
-/// Requests of one packet show nothing of the line: no figure is given, and what is said at least holds.
+/// Requests of one packet show nothing of the line: no figure is given, and the bounds hold.
 #[test]
 fn requests_of_a_packet_bound_no_line() {
     for path in paths() {
@@ -146,7 +146,7 @@ fn slow_starts_after_pauses() {
     check(Scene { slow_start: true, restarts: true, ..even }, even, Limiter::CongestionWindow);
 }
 
-/// The slow start of a long connection is a part of its time, and not what limits it.
+/// The slow start of a long connection is a part of its time, and not the limiter.
 #[test]
 fn a_slow_start_at_the_beginning_does_not_decide() {
     for path in paths() {

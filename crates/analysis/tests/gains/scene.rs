@@ -13,7 +13,7 @@ const SHIFT: u8 = 10;
 /// Initial congestion window in segments (RFC 6928).
 const INITIAL_SEGMENTS: u64 = 10;
 
-/// A load, a path, and what limits it.
+/// A load, a path, and its limiter.
 #[derive(Clone, Copy)]
 pub(crate) struct Scene {
     pub(crate) rtt_ns: u64,

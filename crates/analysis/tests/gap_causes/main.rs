@@ -1,7 +1,7 @@
-//! Causes of gaps that were put in, against those that are found: a committed table of how often each was told right.
+//! Causes of gaps, injected and found: a committed table of the share that is named correctly.
 //!
 //! Everything happens in virtual time over `link`: a sender, a path, a receiver that acknowledges every second packet,
-//! the path back. `table.txt` beside this file says what each column is and how to write it anew.
+//! the path back. `table.txt` beside this file explains its columns and the command that writes it anew.
 
 mod scene;
 mod tally;

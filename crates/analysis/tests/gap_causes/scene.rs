@@ -17,7 +17,7 @@ const DELAY: Duration = Duration::from_millis(7);
 const WINDOW_DELAY: Duration = Duration::from_millis(2);
 const LENGTH_NS: f64 = 1.2e9;
 
-/// How the sender sends when nothing makes it regular.
+/// Pattern of the sender without an injected cause.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Sending {
     /// Gaps as chance makes them.
@@ -32,7 +32,7 @@ enum Sending {
     Window,
 }
 
-/// What is put in.
+/// Injected causes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Injected {
     name: &'static str,
@@ -43,7 +43,7 @@ pub(crate) struct Injected {
     merging: bool,
 }
 
-/// Whose card holds interrupts back.
+/// Network card with interrupt coalescing.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum End {
     Receiver,
@@ -127,7 +127,7 @@ impl Scene {
         Scene { injected, dice: Dice::new(seed, row) }
     }
 
-    /// What there is to be found.
+    /// Causes to be found.
     pub(crate) fn truth(&self) -> Vec<Cause> {
         let Injected { line, tick, coalescing, merging, .. } = self.injected;
         [
@@ -152,7 +152,7 @@ impl Scene {
         }
     }
 
-    /// What the analysis finds.
+    /// Causes that the analysis finds.
     pub(crate) fn found(&self) -> Vec<(Cause, f64)> {
         let (data, acks) = self.play();
         Gaps::of(&data, &acks, Drawing::default()).expect("packets enough").causes()
@@ -189,7 +189,7 @@ impl Scene {
         let mean_ns = match (self.injected.line, self.hidden_line()) {
             // More than four fifths of the slow line.
             (true, _) if self.injected.sending == Sending::Bursts => 12_304.0 / self.between(1, 0.8, 0.97),
-            // Half of it, so that what a tick lets go is through well before the next one.
+            // Half of it, so that the packets of a tick pass well before the next one.
             (true, _) | (_, true) => 12_304.0 / self.between(1, 0.35, 0.6),
             _ => self.between(1, 15_000.0, 35_000.0),
         };
@@ -218,7 +218,7 @@ impl Scene {
 
     /// The receiver takes its time for each packet, and acknowledges every second one.
     fn acknowledged(&self, came: &[Instant]) -> Vec<Instant> {
-        // A slow receiver spreads what a tick sent at once.
+        // A slow receiver spreads the packets that a tick sent at once.
         let slow = self.injected.tick && self.injected.merging;
         let mean_ns = if slow { 11_000.0 } else { 1_200.0 };
         let mut free_ns = 0.0_f64;
@@ -241,7 +241,7 @@ impl Scene {
         }
     }
 
-    /// What a tick sends at once must take time, or there is nothing that a card could hold back.
+    /// True if the packets of a tick need time on the line; otherwise a card has nothing to coalesce.
     fn hidden_line(&self) -> bool {
         self.injected.tick && self.injected.coalescing.is_some()
     }

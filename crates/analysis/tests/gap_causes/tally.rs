@@ -1,4 +1,4 @@
-//! How often what was put into a path is what was found there.
+//! Share of scenes in which the injected causes are found.
 
 use std::ops::RangeInclusive;
 
@@ -6,10 +6,10 @@ use analysis::gaps::Cause;
 
 use crate::scene::{Injected, Scene};
 
-/// Share of scenes in which exactly what was put in must be found.
+/// Share of scenes in which exactly the injected causes must be found.
 pub(crate) const RIGHT_MIN: f64 = 0.95;
 
-/// What became of one row of scenes.
+/// Results of one row of scenes.
 pub(crate) struct Tally {
     pub(crate) row: Injected,
     /// Scenes in which exactly that was named.
@@ -22,7 +22,7 @@ pub(crate) struct Tally {
     pub(crate) wrong: Vec<u64>,
 }
 
-/// What became of all.
+/// Results of all rows.
 #[derive(Default)]
 pub(crate) struct Sum {
     /// Scenes with something in them, and those of them that were right.
@@ -65,7 +65,7 @@ impl Sum {
         }
     }
 
-    /// Whether that is enough.
+    /// True if that is enough.
     pub(crate) fn is_good(&self) -> bool {
         self.invented == 0 && self.right as f64 >= RIGHT_MIN * self.injected as f64
     }

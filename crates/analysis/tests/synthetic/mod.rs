@@ -5,7 +5,7 @@ use std::path::Path;
 use event::{FarTimes, Host, Instant, LayerTimes, Layers, NearTimes, Op, RequestId, Sink, TcpTimes};
 use tables::{Spool, Writer};
 
-/// What is offered, and what the layers let through.
+/// Offered load, and limits of the layers.
 #[derive(Clone, Copy)]
 pub(crate) struct Loop {
     /// Requests of each session.
@@ -28,14 +28,14 @@ pub(crate) struct Loop {
     pub(crate) connections: u64,
     /// One request in so many is kept: by the near end, by the far one.
     pub(crate) keeps: [u32; 2],
-    /// One request in so many is forgotten by the near end, because it is asked for again elsewhere; 0: none.
+    /// One request in so many is dropped by the near end, because another session issues it again; 0: none.
     pub(crate) forgotten_one_in: u32,
     /// Of one in so many the near end knows nothing behind the command; 0: none.
     pub(crate) lost_one_in: u32,
 }
 
 impl Loop {
-    /// What the layer study had: 112 outstanding over 32 ms, and a command window of 100.
+    /// Parameters of the layer study: 112 outstanding over 32 ms, and a command window of 100.
     pub(crate) const STUDY: Loop = Loop {
         requests: 4_000,
         sessions: 1,

@@ -1,6 +1,6 @@
-//! What the line carries while it is busy, from `packets`: of two packets that follow each other without a gap, the
-//! second took the line for just as long as they are apart; and one that finds the line free takes as much longer than
-//! a packet without payload as its payload takes.
+//! Capacity of the busy line, from `packets`. Of two back-to-back packets the second occupied the line for the time
+//! between them; and a packet that finds the line free takes longer than one without payload by the serialisation of
+//! its payload.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::path::line::ETHERNET_BYTES;
 
 /// Below this the clocks are too coarse.
 const NOISE_NS: u64 = 1_000;
-/// So long must the line have been seen busy.
+/// Least busy time of the line for an estimate.
 const LEAST_BUSY_NS: u64 = 1_000_000;
 
 /// Packets with less payload take too little time for the clocks.
@@ -35,26 +35,26 @@ const COLUMNS: &[&str] = &[
 
 #[derive(Default)]
 struct Seen {
-    /// When the packet before was out of the line, at its far end.
+    /// End of the previous packet at the far end of the line.
     before_ns: u64,
     back_to_back_ns: u64,
     back_to_back_bytes: u64,
     /// Bytes per second of packets that found the line free.
     lone: Vec<f64>,
     payload_bytes: u64,
-    /// Of them those of the load, whose line is not its own.
+    /// Bytes of these that belong to the load.
     own_bytes: u64,
 }
 
-/// The quickest packet: what it took from end to end, and its frames.
+/// The fastest packet: its one-way time and its frames.
 #[derive(Clone, Copy)]
 struct Quickest {
     way_ns: u64,
     frames_bytes: u32,
 }
 
-/// Adds what others leave of the line in the direction of the data, and for how much of the time it was busy. The load's own
-/// `hosts` are so many at the near and at the far end.
+/// Adds the capacity left by other traffic in the direction of the data, and the share of time with a busy line.
+/// `hosts` is the number of the load's own hosts at the near and at the far end.
 pub(super) fn fill(
     dir: &Path,
     window: Span,
@@ -85,14 +85,14 @@ pub(super) fn fill(
     };
     let per_s = |bytes: u64| bytes as f64 / window.length_s().max(1e-9);
     let (carried, own) = (per_s(seen.payload_bytes), per_s(seen.own_bytes));
-    // Headers of PDUs, and what was sent twice, are no application's bytes.
+    // Headers of PDUs and retransmissions are not application bytes.
     let useful = (facts.current.bytes_per_s / own.max(1.0)).clamp(0.5, 1.0);
     facts.path.line_bytes_per_s = Some((line - (carried - own)).max(own) * useful);
     facts.path.line_busy = Some((carried / line).min(1.0));
     Ok(())
 }
 
-/// Of all that was recorded: there is always one without payload, from when the connection was made.
+/// From all records: a packet without payload always exists, from the connection's beginning.
 fn quickest(dir: &Path, direction: Direction) -> Result<Option<Quickest>, TableError> {
     let always = Span { start_ns: 0, end_ns: u64::MAX };
     let mut found: Option<Quickest> = None;
@@ -130,7 +130,7 @@ impl Seen {
     }
 }
 
-/// What a packet takes of the line.
+/// Bytes of a packet on the line.
 fn frames(piece: &Packets, row: usize) -> u32 {
     piece.ip_bytes[row].saturating_add(piece.segments[row].saturating_mul(ETHERNET_BYTES))
 }

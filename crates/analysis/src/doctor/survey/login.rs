@@ -1,4 +1,4 @@
-//! What sessions were made with, from `sessions`.
+//! Parameters of the sessions, from `sessions`.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use diagnosis::facts::Negotiated;
 use event::{Host, Login};
 use tables::{Logins, TableError};
 
-/// Adds what was agreed, and how the sockets of both ends were set.
+/// Adds the negotiated parameters, and the socket options of both ends.
 pub(super) fn fill(dirs: &[PathBuf], sender: Host, facts: &mut Facts) -> Result<(), TableError> {
     for dir in dirs {
         let Some(table) = tables::read_optional::<Login>(dir)? else { continue };

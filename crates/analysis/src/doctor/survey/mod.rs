@@ -45,7 +45,7 @@ pub fn survey(dir: &Path, question: Question) -> Result<Option<Facts>, TableErro
     Ok(Some(facts))
 }
 
-/// The directory, and those of further hosts below it, of so many at each end.
+/// The directory, and those of further hosts below it, at most so many at each end.
 fn hosts(dir: &Path, [near, far]: [u32; 2]) -> Vec<PathBuf> {
     let further = |end: &'static str, count: u32| {
         (2..=count.min(MOST_HOSTS)).map(move |n| dir.join(format!("{end}{n}")))
@@ -54,7 +54,7 @@ fn hosts(dir: &Path, [near, far]: [u32; 2]) -> Vec<PathBuf> {
     std::iter::once(dir.to_owned()).chain(below).collect()
 }
 
-/// What nobody recorded; or the far end did, at times that `cannot_be_related` to the near end's.
+/// Notes facts without records, and those of the far end if its times `cannot_be_related` to the near end's.
 fn unknown(facts: &mut Facts, cannot_be_related: bool) {
     let mut say = |is_missing: bool, what: &str| {
         if is_missing {

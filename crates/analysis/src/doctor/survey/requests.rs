@@ -109,11 +109,11 @@ impl Sums {
     }
 }
 
-/// So many requests may find the store empty when a load begins.
+/// Number of first requests that may find the store empty when a load begins.
 const FIRST: usize = 8;
-/// Fewer of them together say nothing of how they are served.
+/// Least number of simultaneous requests for an estimate of their service.
 const TOGETHER: usize = 4;
-/// What each takes when they are served one after the other ÷ what one takes alone.
+/// Time of each if served one after the other ÷ time of one alone: bounds.
 const SERVED: (f64, f64) = (0.6, 1.6);
 
 const NEAR: &[&str] = &[
@@ -143,8 +143,8 @@ const FAR: &[&str] = &[
     "sent_t_ns",
 ];
 
-/// Where time is spent, from `layers`; what has no times there stays unknown, and so does the far end if its times cannot
-/// be related to the window.
+/// Breakdown of the time, from `layers`. Hand-overs without times stay unknown, and so does the far end if its times
+/// cannot be related to the window.
 pub(super) fn stages(
     dirs: &[PathBuf],
     seen: &Seen,
@@ -196,7 +196,7 @@ pub(super) fn stages(
 struct Stores {
     /// In the window.
     inside_ns: Vec<u64>,
-    /// Of the first requests of all, each with when it began: they found the store empty.
+    /// The first requests, each with the time of its begin: they found the store empty.
     first: Vec<(u64, u64)>,
 }
 
@@ -209,7 +209,7 @@ impl Stores {
         }
     }
 
-    /// What they tell; `None` if there are none.
+    /// The result; `None` without requests.
     fn served(mut self) -> Option<Served> {
         self.inside_ns.sort_unstable();
         let tenth_ns = latency::percentile(&self.inside_ns, 0.1)?;
@@ -221,8 +221,8 @@ impl Stores {
         Some(Served { mean_s: mean_ns / 1e9, least_s, each_s: self.each_s(least_s) })
     }
 
-    /// How long each of the first requests took that were in the store together, if they were served one after the
-    /// other: then each takes for itself as long as the one that is served soonest.
+    /// Service time of the first requests that were in the store together, if they were served one after the other:
+    /// each then takes as long as the fastest one.
     fn each_s(&self, least_s: f64) -> Option<f64> {
         let mut ends_ns: Vec<u64> = self.first.iter().map(|(begin, length)| begin + length).collect();
         ends_ns.sort_unstable();
@@ -236,15 +236,15 @@ impl Stores {
     }
 }
 
-/// How a store serves requests.
+/// Service of requests by a store.
 #[derive(Clone, Copy, Debug)]
 struct Served {
     /// Mean time in it.
     mean_s: f64,
-    /// The same of those that are served soonest: a tenth of all, or one of the first. All of a caller that keeps as many
-    /// outstanding wait for as many others, so that only the first show what the store takes for one.
+    /// The same of the fastest: a tenth of all, or one of the first. With a constant queue depth each waits for as many
+    /// others, so only the first requests show the service time of one.
     least_s: f64,
-    /// What each takes where they wait for each other.
+    /// Service time of each where they wait for each other.
     each_s: Option<f64>,
 }
 

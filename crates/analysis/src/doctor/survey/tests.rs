@@ -1,4 +1,4 @@
-//! What samples of one connection tell, in made-up ones: a hundred of them, one every 10 ms.
+//! Facts from synthetic samples of one connection: a hundred of them, one every 10 ms.
 
 use event::Instant;
 use tables::Row;

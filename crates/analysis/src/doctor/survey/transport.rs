@@ -1,4 +1,4 @@
-//! What TCP and the loops at both ends did, from `sockets`.
+//! TCP and event loops of both ends, from `sockets`.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ const FULL: f64 = 0.9;
 const STEP_NS: u64 = 20_000_000;
 /// A load is as fast as later from this share of its later rate on.
 const REACHED: f64 = 0.9;
-/// A window was small before it opened: no more than so much of what it is later.
+/// A window counts as small before it opened if it was at most this part of the later one.
 const OPENED: f64 = 0.5;
 /// A window that grew so much in the second half of a load is still opening.
 const GROWING: f64 = 1.25;
@@ -28,7 +28,7 @@ const CAPPED_LEAST: usize = 8;
 /// Fewer packets than this may be sent after a pause.
 const RESTART_PACKETS: u32 = 16;
 
-/// Adds what the samples say of the sender of the data, of its receiver, and of the loops.
+/// Adds facts from the samples of the data's sender, of its receiver, and of the event loops.
 pub(super) fn fill(
     dirs: &[PathBuf],
     window: Span,
@@ -97,7 +97,7 @@ pub(super) fn fill(
     Ok(())
 }
 
-/// Smoothed round trip of what the near end sends, mean over its samples in the window.
+/// Smoothed RTT of the near end's data, mean over its samples in the window.
 fn loaded_rtt_s(all: &[Sockets], window: Span) -> Option<f64> {
     let (mut sum, mut count) = (0.0, 0.0);
     for table in all {
@@ -111,7 +111,8 @@ fn loaded_rtt_s(all: &[Sockets], window: Span) -> Option<f64> {
     (count > 0.0).then(|| sum / count)
 }
 
-/// Brings the far host's samples to the near host's clock, or beyond every window where nobody knows how far it is off.
+/// Converts the far host's samples to the near host's clock; with an unknown offset, moves them outside of every
+/// window.
 fn relate(table: &mut Sockets, clock: &ClockOffset) {
     for (t_ns, host) in table.t_ns.iter_mut().zip(&table.host) {
         if *host == Host::Far {
@@ -120,15 +121,15 @@ fn relate(table: &mut Sockets, clock: &ClockOffset) {
     }
 }
 
-/// What the line carries at least: what all connections delivered at their best, unless they had that at different times:
-/// then what the best one did, or what arrived of all together.
+/// Lower bound of the line's capacity: best delivery rate of all connections together; if their best rates were at
+/// different times, that of the best one, or the arrival rate of all.
 fn line(tracks: &[Track], arrived_bytes_per_s: Option<f64>) -> f64 {
     let best = tracks.iter().map(Track::delivered);
     let (all, most) = best.fold((0.0, 0.0f64), |(all, most), one| (all + one, most.max(one)));
     all.min(most.max(arrived_bytes_per_s.unwrap_or(0.0)))
 }
 
-/// The samples of one connection in the window, in order, and those before.
+/// Samples of one connection in the window, in order, and those before it.
 struct Track<'a> {
     table: &'a Sockets,
     rows: Vec<usize>,
@@ -182,13 +183,13 @@ fn tracks_count(table: &Sockets, host: Host, window: Span) -> usize {
     tracks(table, host, window).len()
 }
 
-/// One connection; shares are of the time between its first sample and its last.
+/// Facts of one connection; shares are of the time between its first sample and its last.
 fn one(track: &Track) -> TcpSender {
     let Track { table, rows, before } = track;
     let (mut time, mut traffic) = (SenderTime::default(), SenderTraffic::default());
     let (mut whole, mut paced) = (0.0, 0.0);
     let mut pacing_sum = 0.0;
-    // A window of 0 is one that is shut, unless there never was another: then nobody asked.
+    // A window of 0 is closed, unless there never was another one: then it is unknown.
     let knows_window = track.most(&table.snd_wnd_bytes) > 0;
     for step in rows.windows(2) {
         let (row, next) = (step[0], step[1]);
@@ -204,7 +205,7 @@ fn one(track: &Track) -> TcpSender {
             paced += length;
             pacing_sum += pacing as f64 * length;
         }
-        // While there is more the socket is kept filled; what is above it may wait for other things.
+        // With more data at hand the socket is kept filled; data above it may wait for other reasons.
         let waits = f64::from(table.notsent_bytes[row]) >= mss;
         let is_starved = !waits && table.unsent_bytes[row] as f64 >= mss;
         if waits {
@@ -258,8 +259,8 @@ fn one(track: &Track) -> TcpSender {
     }
 }
 
-/// Cuts by the sender's own device, and by losses: those that samples tell, or the times that the kernel came to be at
-/// one. In slow start a window grows between two samples by more than a cut takes away, and only the state tells of it.
+/// Window cuts by the sender's own device, and by losses: from samples, or the number of entries into the kernel's
+/// states. In slow start a window grows between two samples by more than a cut takes away, and only the state shows it.
 fn earlier_cuts(table: &Sockets, rows: &[usize]) -> (f64, f64) {
     let told = Cuts::among(table, rows);
     let (mut local, mut lost) = (0, 0);
@@ -313,7 +314,7 @@ fn add(sum: TcpSender, other: &TcpSender) -> TcpSender {
     }
 }
 
-/// The pacing rate of a connection if that stays as it is, which one that follows a window or a path never does.
+/// Pacing rate of a connection if it is constant; a rate that follows a window or a path never is.
 fn cap(Track { table, rows, .. }: &Track) -> Option<f64> {
     let mut rates: Vec<u64> = rows.iter().map(|row| table.pacing_rate_bytes_per_s[*row]).collect();
     rates.sort_unstable();
@@ -333,7 +334,7 @@ fn restarts(table: &Sockets, rows: &[usize]) -> f64 {
     rows.windows(2).filter(is_restart).count() as f64
 }
 
-/// The most commands that a host says may be open; the target knows best.
+/// Largest command window that a host reports; the target's own report comes first.
 fn widest(all: &[Sockets], host: Host) -> Option<f64> {
     let of = |table: &Sockets| {
         let rows = (0..table.t_ns.len()).filter(|row| table.host[*row] == host);
@@ -342,7 +343,7 @@ fn widest(all: &[Sockets], host: Host) -> Option<f64> {
     all.iter().filter_map(of).max().filter(|most| *most > 0).map(f64::from)
 }
 
-/// What the loop of a host did: the busiest one counts.
+/// Use of a host's event loops: the busiest one counts.
 fn loops(table: &Sockets, host: Host, window: Span, facts: &mut Facts) {
     let inside = |row: &usize| {
         table.host[*row] == host && (window.start_ns..=window.end_ns).contains(&table.t_ns[*row])
@@ -376,15 +377,15 @@ fn ramp(rate: &dyn Fn(Span) -> f64, window: Span, rtt_s: Option<f64>) -> (f64, f
     (share, plateau)
 }
 
-/// What congestion windows did while a load began, and when it ended.
+/// Congestion windows during the ramp of a load, and the end of the ramp.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Opening {
     /// Mean windows of all connections together, until the rate was reached or the middle, and from the middle on.
     before_packets: f64,
     later_packets: f64,
-    /// For what share of that beginning something else than them was in the way.
+    /// Share of the ramp in which something else was the limiter.
     held: f64,
-    /// All of them were still opening at the end.
+    /// True if all of them were still opening at the end.
     is_growing: bool,
 }
 
@@ -414,14 +415,14 @@ impl Opening {
         all
     }
 
-    /// Whether windows opened, and nothing else made the beginning slow.
+    /// True if windows opened, and nothing else limited the ramp.
     fn is_ramp(&self) -> bool {
         let has_opened = self.before_packets > 0.0 && self.before_packets <= OPENED * self.later_packets;
         has_opened && self.held < OPENED
     }
 }
 
-/// For what share of some time the peer's window or the send buffer was in the way.
+/// Share of a time in which the peer's window or the send buffer was the limiter.
 fn held(table: &Sockets, rows: &[usize]) -> f64 {
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return 0.0 };
     let length = table.t_ns[*last].saturating_sub(table.t_ns[*first]) as f64;
@@ -430,7 +431,7 @@ fn held(table: &Sockets, rows: &[usize]) -> f64 {
     if length > 0.0 { waited / length } else { 0.0 }
 }
 
-/// The best rate of any step: what the line can do at least.
+/// Best rate of any step: a lower bound of the line's capacity.
 fn peak(rate: &dyn Fn(Span) -> f64, window: Span, rtt_s: Option<f64>) -> Option<f64> {
     steps(window, rtt_s).map(rate).reduce(f64::max).filter(|rate| *rate > 0.0)
 }

@@ -74,8 +74,8 @@ fn super_packets_are_so_many_of_one_size() {
     check(&[3_948, 3_948], 52, None, 3_948);
 }
 
-/// What both taps see of data that leave every 200 µs and take 5 ms, every second acknowledged by the far end at once; on
-/// their way back acknowledgements are kept until the next whole millisecond.
+/// Packets at both taps: data leave every 200 µs and take 5 ms, the far end acknowledges every second one at once; on
+/// their way back acknowledgements are held until the next whole millisecond.
 fn passing() -> Vec<(u64, u32, Vec<u8>)> {
     let mut seen = Vec::new();
     for n in 0..4_000_u64 {

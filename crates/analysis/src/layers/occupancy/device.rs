@@ -1,7 +1,7 @@
-//! What the machine's block devices did below the store: the kernel's own account of their requests (table `kernel`).
+//! Requests of the block devices below the store, by the kernel's own count (table `kernel`).
 //!
-//! A request of a device is no request of ours: a store may ask for several, for none, or wait for those of others, and
-//! whose they are the kernel does not say. So they are not joined by name; both are counted over the same window.
+//! A request of a device is not an iSCSI request: a store may issue several for one, none, or wait for those of others,
+//! and the kernel does not tell their origin. So they are not joined by name; both are counted over the same window.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -18,15 +18,15 @@ use crate::layers::table::passage::Pass;
 
 /// Columns of `kernel` that are needed here.
 const COLUMNS: [&str; 5] = ["t_ns", "event", "device", "op", "offset_bytes"];
-/// Devices that are told of, the busiest first.
+/// Limit on reported devices, the busiest first.
 const MOST_DEVICES: usize = 4;
-/// What was asked of a device so long before the window still counts if it was done within.
+/// Requests issued so long before the window still count if they completed within.
 const BEFORE_NS: u64 = 10_000_000_000;
 
 /// A block device, and how many requests it had inside.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct DeviceFlight {
-    /// Its major and minor number.
+    /// Major and minor number.
     pub device: (u32, u32),
     /// Requests given to it and not done.
     pub flight: Flight,
@@ -34,7 +34,7 @@ pub struct DeviceFlight {
     pub residence: Option<Residence>,
 }
 
-/// A step of a request, in the order of time; where two are at one moment, what is done makes room first.
+/// A step of a request, in the order of time; at equal times completions come first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Step {
     t_ns: u64,
@@ -130,7 +130,7 @@ mod tests {
             push(point(n * 10 * MS + 4 * MS, BlockCompleted, DISK, Some(Op::Read), n << 12));
             push(point(n * 10 * MS, BlockIssued, DISK, Some(Op::Read), n << 12));
         }
-        // What is no read, what is not seen to end or to begin, what another device does before.
+        // Requests that are not reads, without an end or a beginning, or of another device.
         push(point(110 * MS, BlockIssued, DISK, Some(Op::Write), 7));
         push(point(190 * MS, BlockCompleted, DISK, Some(Op::Write), 7));
         push(point(120 * MS, BlockIssued, DISK, None, 0));

@@ -1,8 +1,8 @@
-//! How many requests are inside a layer: issued to it less completed by it, over time.
+//! Requests inside a layer over time: issued to it less completed by it.
 //!
-//! The two kinds of times are counted apart, so they need not come from one host: the requests between
-//! the initiator's socket and the target are those the one has sent less those the other has received.
-//! Everything is exact; only the line that is drawn is thinned ([`super::outline`]).
+//! The two kinds of times are counted separately, so they need not come from one host: the requests between the
+//! initiator's socket and the target are those sent by the one less those received by the other. All figures are exact;
+//! only the drawn line is thinned ([`super::outline`]).
 
 use serde::Serialize;
 
@@ -12,31 +12,30 @@ use crate::{Sample, Span};
 
 /// A level that is exceeded for less than this share of the time is not the layer's own.
 const CEILING_SHARE: f64 = 0.99;
-/// A step in which requests are counted takes the room of so many points of a line; how many steps there are, at least
-/// and at most.
+/// Points that a step of the counts takes from the budget of a line; then the least and the largest number of steps.
 const POINTS_OF_STEP: usize = 5;
 const STEPS: [usize; 2] = [20, 120];
 
-/// What is inside a layer, over time.
+/// Requests inside a layer over time.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Flight {
-    /// Requests handed to it during the window.
+    /// Requests that entered during the window.
     pub issued: u64,
-    /// Requests that came back from it during the window.
+    /// Requests that completed during the window.
     pub completed: u64,
     /// The most that were inside at a time of the window.
     pub max: f64,
-    /// What is not exceeded in 99 % of the window.
+    /// Number that is not exceeded in 99 % of the window.
     pub ceiling: f64,
     /// Mean over the window's time.
     pub mean: f64,
     /// Inside when the window begins and when it ends, together.
     #[serde(skip)]
     pub at_edges: f64,
-    /// (seconds since the load began, inside from then on): thinned, over all there is.
+    /// (seconds since the load began, inside from then on): thinned, over the whole load.
     #[serde(skip)]
     pub series: Vec<Sample>,
-    /// How many came and went in a second, over all there is.
+    /// Arrivals and departures per second, over the whole load.
     #[serde(skip)]
     pub rates: Rates,
 }
@@ -46,7 +45,7 @@ pub struct Flight {
 pub(in crate::layers) struct Scope {
     /// The zero of the series' times.
     pub(in crate::layers) origin_ns: u64,
-    /// What the figures are of.
+    /// Window of the figures.
     pub(in crate::layers) window: Span,
     /// The round trip of the path; 0 if it is not known.
     pub(in crate::layers) rtt_ns: u64,
@@ -92,7 +91,7 @@ pub(in crate::layers) fn of(issued: &mut [u64], completed: &mut [u64], scope: Sc
             held.add(level, t - since);
             since = t;
         }
-        // What happens at one moment is one change: a request that completes makes room for the next.
+        // Changes at one moment are one change: a request that completes makes room for the next.
         let (came, went) = (run(&issued[i..], t), run(&completed[c..], t));
         (i, c) = (i + came, c + went);
         level += came as i64 - went as i64;
@@ -134,7 +133,7 @@ impl Flight {
     }
 }
 
-/// How many of the first elements are `t`.
+/// Number of leading elements equal to `t`.
 fn run(sorted: &[u64], t: u64) -> usize {
     sorted.iter().take_while(|value| **value == t).count()
 }

@@ -1,9 +1,9 @@
-//! Where parallelism stops: the first layer that lets fewer requests in than the one above it holds.
+//! Limit of parallelism: the first layer that admits fewer requests than the one above it holds.
 //!
-//! Two things must hold. The ceiling of the layer (what it does not exceed in 99 % of the time) is below
-//! the ceiling of the layer above. And requests really wait in front of it: the mean number that waits is
-//! a fiftieth of all that are outstanding or more. The first without the second is two clock readings; the
-//! second without the first is a queue that is emptied as fast as it fills.
+//! Two conditions must hold. The ceiling of the layer (not exceeded in 99 % of the time) is below the ceiling of the
+//! layer above. And requests wait in front of it: their mean number is a fiftieth of all outstanding ones or more. The
+//! first without the second is two clock readings; the second without the first is a queue that drains as fast as it
+//! fills.
 
 use super::flight::Flight;
 use crate::layers::layer::{GATES, LAYERS};
@@ -11,11 +11,11 @@ use crate::layers::layer::{GATES, LAYERS};
 /// The least share of the requests outstanding that must wait in front of a gate.
 const WAITING_SHARE: f64 = 0.02;
 
-/// The gate among the layers that have a figure; `None` if nothing holds requests back: then what was
-/// offered is what limits, or the path.
+/// The limiting layer among the given ones; `None` if no layer holds requests back: the offered load or the path is the
+/// limit.
 pub(in crate::layers) fn of<'a>(flight: impl Fn(&str) -> Option<&'a Flight>) -> Option<&'static str> {
     let seen = |name: &str| flight(name).filter(|f| f.issued > 0);
-    // A wait counts by what it costs the caller, wherever it is.
+    // A wait counts by its cost to the caller, in whichever layer.
     let outstanding = GATES.iter().flat_map(|chain| chain.iter()).find_map(|name| seen(name))?.mean;
     for chain in GATES {
         let mut found = chain.iter().filter_map(|name| Some((*name, seen(name)?)));

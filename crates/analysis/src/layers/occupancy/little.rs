@@ -1,7 +1,7 @@
-//! Little's law as a check on what was recorded: mean inside = completions per second × mean residence.
+//! Little's law as a check of the records: mean inside = completions per second × mean residence.
 //!
-//! Mean inside comes from counting, residence from each request's own two times. If the law does not hold
-//! over a window, times are missing or wrong, or the window is no steady state.
+//! Mean inside is counted, residence comes from each request's own two times. If the law does not hold over a window,
+//! times are missing or wrong, or the window is not a steady state.
 
 use serde::Serialize;
 
@@ -15,15 +15,15 @@ const TOLERANCE_SHARE: f64 = 0.05;
 /// Residence in a layer, and the law.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Residence {
-    /// Mean time inside, of the requests that came back during the window.
+    /// Mean residence of the requests that completed during the window.
     pub mean_s: f64,
     /// Completions per second × mean residence: how many should be inside.
     pub expected_inside: f64,
-    /// Whether the mean that was counted agrees.
+    /// True if the counted mean agrees.
     pub holds: bool,
 }
 
-/// What the requests that came back during a window spent inside, together.
+/// Total residence of the requests that completed in a window.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(in crate::layers) struct Spent {
     count: u64,
@@ -40,7 +40,7 @@ impl Spent {
     }
 }
 
-/// Holds what was counted against what was spent; `None` if no request came back.
+/// Compares the counted mean with the residence; `None` if no request completed.
 pub(in crate::layers) fn of(spent: Spent, flight: &Flight, window: Span) -> Option<Residence> {
     if spent.count == 0 || window.length_s() <= 0.0 {
         return None;
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
     use crate::layers::occupancy::flight::{self, Scope};
 
-    /// So many requests, one every 100 ns, each so long inside; of every fourth it is not known when it left.
+    /// So many requests, one every 100 ns, each so long inside; every fourth has no time of leaving.
     fn passes(inside_ns: u64, has_gaps: bool) -> Vec<Pass> {
         let one = |i: u64| Pass {
             enter_ns: i * 100,

@@ -6,7 +6,7 @@
 pub(in crate::layers) struct Outline {
     start_ns: u64,
     stretch_ns: u64,
-    /// What was kept of finished stretches: (time, level from then on).
+    /// Points of finished stretches: (time, level from then on).
     kept: Vec<(u64, i64)>,
     /// Number of the current stretch, its lowest and its highest level and its last.
     current: Option<(u64, Extremes)>,
@@ -48,7 +48,7 @@ impl Outline {
         }
     }
 
-    /// What was kept, in order of time.
+    /// All points, in order of time.
     pub(in crate::layers) fn finish(mut self) -> Vec<(u64, i64)> {
         self.close();
         self.kept

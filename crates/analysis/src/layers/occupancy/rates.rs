@@ -1,19 +1,19 @@
-//! How many requests are handed to a layer in a second, and how many come back from it, over time: counted in steps of
-//! one length, so that a picture of it is as small of a million requests as of a thousand.
+//! Requests per second into and out of a layer over time, counted in steps of one length, so that the drawing of a
+//! million requests is as small as that of a thousand.
 //!
-//! Requests of a long path come in bursts, a round trip apart. So a step is a number of whole round trips, or some steps
-//! would have a burst more than others.
+//! Requests of a long path come in bursts, a round trip apart. So a step is a number of whole round trips; otherwise
+//! some steps would have one burst more than others.
 
 /// Requests per second, step by step.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Rates {
-    /// When the first step begins, seconds since the load began.
+    /// Start of the first step, seconds since the load began.
     pub start_s: f64,
     /// Length of a step.
     pub step_s: f64,
-    /// Handed to the layer.
+    /// Requests into the layer.
     pub issued: Vec<f64>,
-    /// Come back from it.
+    /// Requests out of the layer.
     pub completed: Vec<f64>,
 }
 
@@ -21,7 +21,7 @@ pub struct Rates {
 pub(in crate::layers) struct Steps {
     start_ns: u64,
     step_ns: u64,
-    /// Handed over and come back, of each step.
+    /// Requests into and out of the layer, of each step.
     counts: Vec<[u64; 2]>,
 }
 
@@ -36,7 +36,7 @@ impl Steps {
         Steps { start_ns, step_ns, counts: vec![[0; 2]; steps] }
     }
 
-    /// So many were handed over at this moment, and so many came back.
+    /// Counts requests that entered and left at one moment.
     pub(in crate::layers) fn add(&mut self, t_ns: u64, came: usize, went: usize) {
         let step = usize::try_from(t_ns.saturating_sub(self.start_ns) / self.step_ns).unwrap_or(usize::MAX);
         // The last step has its own end too.
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn every_request_is_in_one_step() {
-        // From 1 s to 2 s in steps of 100 ms, and what ends with the last of them.
+        // From 1 s to 2 s in steps of 100 ms, with the changes at the end of the last one.
         let at = |ms: u64| ms * 1_000_000;
         let mut steps = Steps::new(at(1_000), at(2_000), 0, 10);
         for ms in (1_000..2_000).step_by(4) {

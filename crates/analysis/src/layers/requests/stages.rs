@@ -1,8 +1,8 @@
 //! One request through all layers: the stages from one hand-over to the next.
 //!
-//! Stages are the gaps between the hand-overs in order of time, so they add up to the latency without
-//! rest. Times of the other host are shifted by its clock's offset first. What is not on the way of the
-//! answer (an acknowledgement that comes late) may lie after the last stage and is left out.
+//! Stages are the times between the hand-overs in chronological order, so they add up exactly to the latency. Times of
+//! the other host are shifted by its clock's offset first. Hand-overs that are not on the way of the answer (a late
+//! acknowledgement) may lie after the last stage and are left out.
 
 use event::RequestId;
 
@@ -11,7 +11,7 @@ use crate::layers::stamp::Stamp;
 /// A request and every time that is known of it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Request {
-    /// Which.
+    /// Id of the request.
     pub id: RequestId,
     /// `read`, `write` or another.
     pub op: &'static str,
@@ -19,11 +19,11 @@ pub struct Request {
     pub offset_bytes: u64,
     /// Length.
     pub len_bytes: u32,
-    /// When the caller issued it, on the near host's clock.
+    /// Time at which the caller issued it, on the near host's clock.
     pub called_ns: u64,
     /// From issue to completion.
     pub latency_s: f64,
-    /// Its stages, in order of time. Their lengths sum to the latency.
+    /// Stages in chronological order. Their lengths sum to the latency.
     pub stages: Vec<Stage>,
 }
 
@@ -34,9 +34,9 @@ pub struct Stage {
     pub from: Stamp,
     /// The hand-over it ends with.
     pub to: Stamp,
-    /// When it begins, seconds since the caller issued the request.
+    /// Start, seconds since the caller issued the request.
     pub start_s: f64,
-    /// How long it takes.
+    /// Length.
     pub length_s: f64,
 }
 

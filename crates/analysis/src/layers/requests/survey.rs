@@ -1,7 +1,8 @@
-//! A walk over all of `layers`: some requests seen from both ends, and what the clocks of the two hosts are told from.
+//! A walk over all of `layers`: sample requests with times of both ends, and the pairs that give the offset of the
+//! clocks.
 //!
-//! Which requests: those at the percentiles of latency, the slowest, and others spread evenly over the
-//! run, so that a picture of them all can be drawn and each be opened.
+//! The sample has the requests at the percentiles of latency, the slowest, and others spread evenly over the run, for a
+//! drawing of them all from which each can be opened.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -24,7 +25,7 @@ use crate::path::clock::ClockOffset;
 pub struct Example {
     /// `median`, `p99` …
     pub name: &'static str,
-    /// Its place in the list of requests.
+    /// Index in the list of requests.
     pub request: usize,
 }
 
@@ -36,7 +37,7 @@ pub(in crate::layers) struct Survey {
     pub(in crate::layers) examples: Vec<Example>,
 }
 
-/// Which requests to look at, by their row.
+/// Chosen requests, by their row.
 #[derive(Debug, Default)]
 struct Choice {
     rows: HashMap<u64, Vec<&'static str>>,
@@ -57,8 +58,8 @@ struct Near {
     names: Vec<&'static str>,
 }
 
-/// Chooses about `question.requests` requests of the window besides those at the percentiles, and the one that is
-/// asked for if it is there.
+/// Chooses about `question.requests` requests of the window besides those at the percentiles, and the requested CmdSN
+/// if it is there.
 pub(in crate::layers) fn of(
     dirs: &[PathBuf],
     sampling: Sampling,
@@ -165,7 +166,7 @@ fn choose(dirs: &[PathBuf], window: Span, spread: usize) -> Result<Choice, Table
             choice.rows.entry(u64::from(*row)).or_default().push(name);
         }
     }
-    // The slowest are what one wants to open.
+    // Readers open the slowest.
     let slow = percentile(&ordered, 1.0 - spread as f64 / 4.0 / rows.len() as f64).unwrap_or(u64::MAX);
     for row in rows.iter().filter(|row| latency(**row) > slow).take(spread / 4) {
         choice.rows.entry(u64::from(*row)).or_default();

@@ -1,4 +1,4 @@
-//! Requests that both ends have a row of, and what they say of the ends' clocks.
+//! Requests with rows of both ends, and the clock offset from them.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::path::clock::{ClockOffset, Crossing};
 /// Requests whose two ends are compared for the clocks.
 const MOST: u64 = 100_000;
 
-/// What it takes of the table.
+/// Columns read.
 const COLUMNS: &[&str] = &[
     "host",
     "op",
@@ -28,7 +28,7 @@ const COLUMNS: &[&str] = &[
     "sent_t_ns",
 ];
 
-/// When a request left and came back at the near end, and when it came and left at the far one; each once it is known.
+/// Departure and return of a request at the near end, arrival and departure at the far one; each once it is known.
 type Ends = [Option<(u64, u64)>; 2];
 
 /// Both ends of so many requests as are enough.
@@ -39,7 +39,7 @@ pub(in crate::layers) struct Crossings {
 }
 
 impl Crossings {
-    /// Of a table with so many rows.
+    /// Prepares for a table with so many rows.
     pub(in crate::layers) fn new(sampling: Sampling, rows: u64) -> Crossings {
         // Both ends may have a row of each.
         Crossings { sampling, step: rows.div_ceil(2 * MOST).max(1), ends: HashMap::new() }
@@ -77,7 +77,7 @@ impl Crossings {
     }
 }
 
-/// How far the clocks of the ends are apart whose tables are in these directories.
+/// Offset of the clocks of the two ends with tables in these directories.
 pub(crate) fn clock(dirs: &[PathBuf]) -> Result<ClockOffset, TableError> {
     let (mut rows, mut is_near, mut is_far) = (0, false, false);
     walk(dirs, Some(&["host"]), |piece| {

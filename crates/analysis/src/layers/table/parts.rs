@@ -1,32 +1,31 @@
-//! What of a cell is looked at besides the sum: its sessions, and the connections of those that have several; and how
-//! finely each of them is drawn.
+//! Parts of a cell besides the sum: its sessions, and the connections of sessions with several; and the detail of their
+//! drawings.
 
 use super::rows::{Place, Rows};
 
-/// Sessions that are looked at one by one, and connections of sessions that have several; the rest are counted in the
-/// sum alone.
+/// Limit on separate sessions, and on connections of sessions with several; the rest are counted in the sum alone.
 const MOST_SESSIONS: usize = 16;
 const MOST_CONNECTIONS: usize = 16;
-/// With fewer points a line says nothing.
+/// Least number of points of a useful line.
 const LEAST_POINTS: usize = 45;
 
-/// What is looked at besides the sum.
+/// Parts besides the sum.
 pub(in crate::layers) struct Parts {
-    /// The sessions, the one with most rows first; none if there is one.
+    /// Sessions, the one with most rows first; empty with one session.
     pub(in crate::layers) sessions: Vec<u64>,
     /// Connections, those of the first session first.
     pub(in crate::layers) connections: Vec<Place>,
 }
 
-/// Points of a line of each part. What is seen first has half of the room; the others share the rest, and those for
-/// which nothing is left are not drawn.
+/// Points of a line of each part. The first view has half of the points; the others share the rest, and parts without
+/// points are not drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::layers) struct Shares {
     first: usize,
     other: usize,
-    /// How many others are drawn.
+    /// Number of other parts that are drawn.
     others: usize,
-    /// Number of the sum: the first that is seen, unless there are sessions.
+    /// Position of the sum among the parts: first unless there are sessions.
     sum: usize,
     sessions: usize,
 }
@@ -59,18 +58,18 @@ impl Shares {
         Shares { first, other, others, sum: usize::from(sessions > 0), sessions }
     }
 
-    /// Of all together.
+    /// Points of the sum.
     pub(in crate::layers) fn of_sum(self) -> usize {
         self.of(self.sum)
     }
 
-    /// Of the session of this number.
+    /// Points of the session of this number.
     pub(in crate::layers) fn of_session(self, number: usize) -> usize {
         // The sum comes behind the first session.
         self.of(if number == 0 { 0 } else { number + 1 })
     }
 
-    /// Of the connection of this number.
+    /// Points of the connection of this number.
     pub(in crate::layers) fn of_connection(self, number: usize) -> usize {
         self.of(1 + self.sessions + number)
     }

@@ -1,12 +1,12 @@
-//! How requests passed a layer: when each entered it and when it left.
+//! Passage of requests through a layer: time of entry and of exit of each.
 
-/// One request.
+/// Passage of one request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::layers) struct Pass {
     pub(in crate::layers) enter_ns: u64,
     /// If it is not known when it left, the last time that is known of it.
     pub(in crate::layers) leave_ns: u64,
-    /// Whether that is known.
+    /// True if the time of exit is known.
     pub(in crate::layers) has_left: bool,
     /// Number of its connection.
     pub(in crate::layers) place: u16,
@@ -16,11 +16,11 @@ pub(in crate::layers) struct Pass {
 #[derive(Clone, PartialEq, Debug)]
 pub(in crate::layers) struct Passage {
     pub(in crate::layers) passes: Vec<Pass>,
-    /// One request in so many has these times.
+    /// Sampling of these times: one request in N.
     pub(in crate::layers) one_in: f64,
-    /// Whether every request that is recorded has them.
+    /// True if every recorded request has them.
     pub(in crate::layers) is_whole: bool,
-    /// Of a layer between two hosts: requests of the window that only one of them has, and that are left out.
+    /// For a layer between two hosts: requests of the window with a row of only one, which are left out.
     pub(in crate::layers) alone: u64,
 }
 

@@ -1,7 +1,6 @@
-//! The table `layers` of a cell, read a column at a time: memory holds what one question needs.
+//! The table `layers` of a cell, read a column at a time: memory holds the columns of one question.
 //!
-//! What is kept of every row is where it belongs: its session and connection, which row of the other end is of the same
-//! request, and the last time that is known of it.
+//! Kept of every row are its session and connection, the other end's row of the same request, and its last known time.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -16,21 +15,21 @@ use crate::layers::layer::Layer;
 use crate::layers::stamp::Stamp;
 use crate::path::clock::ClockOffset;
 
-/// Connections that are told apart; those of all others are counted in the sum alone.
+/// Limit on separate connections; requests of further ones are counted in the sum alone.
 const MOST_PLACES: usize = u16::MAX as usize;
-/// Of a request that the other end should have, and has not.
+/// Partner of a request whose row at the other end is missing.
 const ALONE: u32 = u32::MAX;
-/// Of a request that the other end was not asked to keep.
+/// Partner of a request that the other end's sampling leaves out.
 const UNKNOWN: u32 = u32::MAX - 1;
 
-/// Where the requests of a cell are recorded.
+/// Rows of a cell's requests.
 pub(in crate::layers) struct Rows<'a> {
     dirs: &'a [PathBuf],
     sampling: Sampling,
     rows: Vec<Row>,
     /// Requests that both ends have.
     both: usize,
-    /// Whether both ends have recorded any.
+    /// True if both ends have rows.
     has_both: bool,
     /// The sessions, the one with most rows first.
     sessions: Vec<u64>,
@@ -46,21 +45,21 @@ pub(in crate::layers) struct Place {
     pub(in crate::layers) connection: u32,
 }
 
-/// What is known of a row without reading it again.
+/// Known of a row without reading it again.
 #[derive(Clone, Copy)]
 struct Row {
     /// The last of its times, on its own clock.
     last_ns: u64,
-    /// Number of its request among those that both ends have, or [`ALONE`] or [`UNKNOWN`].
+    /// Number of its request among those with rows of both ends, or [`ALONE`] or [`UNKNOWN`].
     both: u32,
     /// Number of its connection; there may be more of them than have one.
     place: u16,
     host: Host,
-    /// Whether all files of its end would have it.
+    /// True if the sampling of all files of its end includes it.
     counts: bool,
 }
 
-/// What names the request of a row, and the row.
+/// Name of a row's request, and the row.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Named {
     session: u64,
@@ -114,13 +113,13 @@ impl Rows<'_> {
         &self.sessions
     }
 
-    /// The connections, those of the session with most rows first.
+    /// Connections, those of the session with most rows first.
     pub(in crate::layers) fn places(&self) -> &[Place] {
         &self.places
     }
 
-    /// How a layer was passed; `None` if nobody entered or left it, or if it lies between two hosts of which one recorded
-    /// nothing or whose clocks cannot be related.
+    /// Passage of a layer; `None` if nothing entered or left it, or if it lies between two hosts without rows of one or
+    /// without a known offset of their clocks.
     pub(in crate::layers) fn passage(
         &self,
         layer: &Layer,
@@ -137,7 +136,7 @@ impl Rows<'_> {
         Ok(passage.passes.iter().any(|pass| pass.has_left).then_some(passage))
     }
 
-    /// Of a layer of one host.
+    /// Passage of a layer of one host.
     fn within(&self, layer: &Layer, clock: &ClockOffset) -> Result<Passage, TableError> {
         let host = layer.enter.host();
         let mut passes = Vec::new();
@@ -158,7 +157,8 @@ impl Rows<'_> {
         Ok(Passage { passes, one_in: sample * share, is_whole: share == 1.0, alone: 0 })
     }
 
-    /// Of a layer between the hosts: of the requests that both have, since one may forget what the other remembers.
+    /// Passage of a layer between the hosts, by requests with rows of both: one host may have lost rows that the other
+    /// kept.
     fn between(&self, layer: &Layer, clock: &ClockOffset, window: Span) -> Result<Passage, TableError> {
         let mut found = vec![([0; 3], u16::MAX); self.both];
         let (mut alone, mut first_row) = (0, 0);
@@ -187,7 +187,7 @@ impl Rows<'_> {
     }
 }
 
-/// Numbers the connections, and tells each row its own.
+/// Numbers the connections, and sets the number of each row.
 fn place(rows: &mut [Row], of_connection: &[(u64, u32)]) -> (Vec<u64>, Vec<Place>) {
     let mut found: HashMap<(u64, u32), u64> = HashMap::new();
     of_connection.iter().for_each(|connection| *found.entry(*connection).or_default() += 1);
@@ -210,7 +210,7 @@ fn place(rows: &mut [Row], of_connection: &[(u64, u32)]) -> (Vec<u64>, Vec<Place
     (sessions, places)
 }
 
-/// Numbers the requests that both ends have, and tells the rows; how many there are.
+/// Numbers the requests with rows of both ends, sets the number of each row, and returns their count.
 fn join(rows: &mut [Row], mut named: Vec<Named>) -> usize {
     named.sort_unstable();
     let mut count = 0;
@@ -224,12 +224,12 @@ fn join(rows: &mut [Row], mut named: Vec<Named>) -> usize {
     count as usize
 }
 
-/// A time on the near host's clock; what did not happen has none.
+/// A time on the near host's clock; 0 for a hand-over that did not happen.
 fn near(clock: &ClockOffset, host: Host, t: u64) -> u64 {
     if host == Host::Far && t > 0 { clock.to_near(t) } else { t }
 }
 
-/// Whose row it is.
+/// Id of a row's request.
 pub(in crate::layers) fn id_of(columns: &LayerColumns, row: usize) -> RequestId {
     RequestId {
         session: columns.session[row],

@@ -1,15 +1,15 @@
-//! Which rows of `layers` count, where files keep one request in so many and not all of them the same.
+//! Sampling of `layers`: the rows that count if files keep one request in N, each file its own N.
 //!
-//! A file keeps the requests whose CmdSN is a multiple of its number. So all files of one end have those whose CmdSN
-//! is a multiple of the least common multiple, and both ends those of both: what is counted of one end is scaled up
-//! by its own number, what lies between the ends by that of both.
+//! A file keeps the requests whose CmdSN is a multiple of its N. So all files of one end have those whose CmdSN is a
+//! multiple of the least common multiple, and both ends those of the multiple of both: counts of one end are scaled up
+//! by its own number, counts between the ends by that of both.
 
 use std::path::{Path, PathBuf};
 
 use event::{Host, Layers};
 use tables::TableError;
 
-/// One request in so many counts, at each end.
+/// Sampling at each end: one request in N counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::layers) struct Sampling {
     near: u64,
@@ -17,7 +17,7 @@ pub(in crate::layers) struct Sampling {
 }
 
 impl Sampling {
-    /// What the files in these directories say.
+    /// Reads the sampling of the files in these directories.
     pub(in crate::layers) fn said(dirs: &[PathBuf]) -> Result<Sampling, TableError> {
         let mut sampling = Sampling { near: 1, far: 1 };
         for dir in dirs {
@@ -29,7 +29,7 @@ impl Sampling {
         Ok(sampling)
     }
 
-    /// Another file, of one end or of nobody knows which.
+    /// Adds another file, of one end or of an unknown one.
     fn and(&mut self, host: Option<Host>, one_in: u64) {
         if host != Some(Host::Far) {
             self.near = common(self.near, one_in.max(1));
@@ -39,7 +39,7 @@ impl Sampling {
         }
     }
 
-    /// Of what one end saw.
+    /// Factor for rows of one end.
     pub(in crate::layers) fn of(self, host: Host) -> u64 {
         match host {
             Host::Near => self.near,
@@ -47,17 +47,17 @@ impl Sampling {
         }
     }
 
-    /// Of what both ends saw.
+    /// Factor for rows of both ends.
     pub(in crate::layers) fn both(self) -> u64 {
         common(self.near, self.far)
     }
 
-    /// Whether a row of one end counts.
+    /// True if a row of one end counts.
     pub(in crate::layers) fn takes(self, host: Host, cmd_sn: u32) -> bool {
         u64::from(cmd_sn).is_multiple_of(self.of(host))
     }
 
-    /// Whether a row counts where those of both ends are compared, and its number among them.
+    /// Number of a row among those of both ends; `None` if it does not count there.
     pub(in crate::layers) fn number(self, cmd_sn: u32) -> Option<u64> {
         let (cmd_sn, both) = (u64::from(cmd_sn), self.both());
         cmd_sn.is_multiple_of(both).then(|| cmd_sn / both)
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!((sampling.number(36), sampling.number(8)), (Some(3), None));
         sampling.and(None, 5);
         assert_eq!((sampling.of(Host::Near), sampling.of(Host::Far)), (20, 30));
-        // What no recorder writes.
+        // A value that no recorder writes.
         sampling.and(Some(Host::Near), 0);
         assert_eq!(sampling.of(Host::Near), 20);
         sampling.and(None, u64::MAX);
