@@ -99,7 +99,7 @@
   const drawOne = async (figure) => {
     const box = document.getElementById(figure.id);
     drawn.add(figure);
-    if (figure.kind) return window.farlunLooking[figure.kind](box, figure.data, plot);
+    if (figure.kind) return window.farlunInteractive[figure.kind](box, figure.data, plot);
     return plot(box, figure.traces, figure.layout, box.classList.contains("small"));
   };
 

@@ -36,7 +36,7 @@ pub fn text(comparison: &Comparison, colour: Colour) -> String {
     out.replace('\u{202f}', " ")
 }
 
-/// As a page. `rebuild` is the command that draws it again.
+/// The comparison as a page. `rebuild` is the command that draws it again.
 pub fn html(comparison: &Comparison, rebuild: &str) -> String {
     let mut body = format!(
         "<header>\n<p class=\"brand\">farlun <span>{}</span></p>\n<h1>{}</h1>\n</header>\n",
@@ -177,7 +177,7 @@ fn in_unit(row: &Row) -> (f64, &'static str) {
     }
 }
 
-/// What the table does not say.
+/// Facts that are not in the table.
 fn sentences(pair: &Pair) -> Vec<String> {
     let mut said: Vec<String> = pair.paths.iter().map(|(name, values)| path(name, *values)).collect();
     let [first, second] = &pair.causes;

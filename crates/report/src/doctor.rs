@@ -48,7 +48,7 @@ pub fn text(diagnosis: &Diagnosis, title: &str, colour: Colour) -> String {
     out.replace('\u{202f}', " ")
 }
 
-/// What limits each load, to be opened for its cells and their evidence; empty if nothing was diagnosed.
+/// Limiters of each load, with details of their cells and evidence; empty without a diagnosis.
 pub(crate) fn html(tour: &Tour) -> String {
     let out: String = limits(tour.cells.iter().filter_map(CellResult::examined)).iter().map(limit).collect();
     // A run of the doctor's own is about nothing else.
@@ -101,7 +101,7 @@ pub fn lines<'a>(cells: impl IntoIterator<Item = Examined<'a>>, colour: Colour) 
     limits(cells).iter().map(line).collect::<String>().replace('\u{202f}', " ")
 }
 
-/// One limiter of one load: a line for all cells that it holds, within it one for each.
+/// One limiter of one load: a line for all of its cells, with one line for each inside.
 fn limit(limit: &Limit<'_>) -> String {
     if let [cell] = &limit.cells[..] {
         return details(&name(limit), &place(limit), cell.diagnosis);
@@ -122,7 +122,7 @@ fn name(limit: &Limit<'_>) -> String {
     tables::marked(limit.load, limit.cells.iter().any(|cell| cell.is_unvalidated))
 }
 
-/// Where one thing limits.
+/// Cells of one limiter.
 fn place(limit: &Limit<'_>) -> String {
     match &limit.cells[..] {
         [cell] => tables::words(cell.point),
@@ -130,7 +130,7 @@ fn place(limit: &Limit<'_>) -> String {
     }
 }
 
-/// What limits one load, `name` at `place`: its first verdict, to be opened for all of them.
+/// Limiters of one load, `name` at `place`: its first verdict, with all of them in the details.
 pub(crate) fn details(name: &str, place: &str, diagnosis: &Diagnosis) -> String {
     let Some(first) = diagnosis.first() else { return String::new() };
     let what = format!("{}; {}", first.limiter.label(), gain(first, diagnosis.current));
@@ -146,7 +146,7 @@ fn opened(name: &str, place: &str, what: &str) -> String {
     )
 }
 
-/// Every verdict of one load, and what cannot be known; the end of its `details`.
+/// Every verdict of one load, and the unknowns; the end of its `details`.
 fn all(diagnosis: &Diagnosis) -> String {
     let mut out = String::new();
     out.extend(diagnosis.verdicts.iter().map(|verdict| inside(verdict, diagnosis.current)));
@@ -157,7 +157,7 @@ fn all(diagnosis: &Diagnosis) -> String {
     out
 }
 
-/// One verdict: what shows it, and what to change.
+/// One verdict: its evidence and its remedies.
 fn inside(verdict: &Verdict, current: Performance) -> String {
     let mut out = format!(
         "<h3>{}</h3><p class=\"note\">{}; {}.</p><ul>",
@@ -194,7 +194,7 @@ fn share(verdict: &Verdict) -> String {
     format!("for {} of the time", percent(verdict.share))
 }
 
-/// What there is to gain, and what is next.
+/// Predicted gain and the next limiter.
 fn gain(verdict: &Verdict, current: Performance) -> String {
     let is_figure = verdict.certainty == Certainty::Figure;
     let relief = match verdict.limiter.is_final() {

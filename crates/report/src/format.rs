@@ -1,6 +1,6 @@
 //! Numbers as people read them: a unit that fits, a fixed number of places, thin gaps.
 
-/// What stands where there is no figure.
+/// Text in place of a missing figure.
 pub(crate) const NONE: &str = "–";
 
 /// A number with fixed places and a narrow gap between groups of thousands.

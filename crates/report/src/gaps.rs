@@ -1,4 +1,4 @@
-//! The gaps between packets: sentences that name what is regular in them, a table, and the figures.
+//! The gaps between packets: sentences about their patterns, a table, and the figures.
 
 use std::fmt::Write;
 
@@ -17,10 +17,10 @@ use crate::tables::layout::{Column, Field, Table};
 const DRAWN: [(Tap, &str, &str); 2] =
     [(Tap::Sent, "sent", "var(--other-5)"), (Tap::Received, "received", "var(--other-6)")];
 
-/// A logarithmic axis has no place for nothing: packets that came together are drawn there.
+/// Drawn gap of simultaneous packets: a logarithmic axis has no zero.
 const LEAST_US: f64 = 0.1;
 
-/// What the gaps say, a sentence for each cause and one for acknowledgements that were pressed together.
+/// Sentences about the gaps: one for each cause, and one for ACK compression.
 pub(crate) fn sentences(gaps: &Gaps) -> Vec<String> {
     let mut said = Vec::new();
     for gaps in &gaps.taps {
@@ -71,7 +71,7 @@ fn sentence(gaps: &TapGaps, band: &Band) -> String {
     }
 }
 
-/// Whose gaps those of a capture are, and how much of them was looked at; `None` if there was too little to look at.
+/// Connection of a capture's gaps, and the analysed part of it; `None` if there were too few packets.
 pub(crate) fn whose(found: &Found) -> Option<String> {
     let Busiest { from, to, data_packets, looked_at, two_taps } = &found.of;
     let (all, kept) = (fixed(*data_packets as f64, 0), fixed(*looked_at as f64, 0));
@@ -165,7 +165,8 @@ fn band(band: &Band) -> String {
     format!("{pattern} {}{cause}{old}", duration(band.period_s))
 }
 
-/// Gap against time, over the load and where it was looked at, a zoom into that, and both histograms, for data and for acknowledgements.
+/// Gap against time, over the load and over the window, a zoom into that, and both histograms, for data and for
+/// acknowledgements.
 pub(crate) fn figures(n: usize, gaps: &Gaps) -> Vec<Figure> {
     let mut figures = Vec::new();
     for kind in [Kind::Data, Kind::Acks] {

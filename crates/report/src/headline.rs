@@ -9,8 +9,8 @@ use crate::tables;
 /// Loads that a sentence about single requests names.
 const NAMED: usize = 3;
 
-/// How near its loads come to the line, in one sentence: "Read reaches 97 % and write 96 % of the line at
-/// 100 ms round trip." Of a plan about single requests, how long those take.
+/// Share of the line that the loads reach, in one sentence: "Read reaches 97 % and write 96 % of the line at 100 ms
+/// round trip." For a plan of single requests, their latency.
 pub fn headline(tour: &Tour) -> String {
     if let Some(verdict) = doctor::headline(tour) {
         return verdict;
@@ -73,7 +73,7 @@ pub(crate) fn is_unvalidated(gist: &Gist) -> bool {
     valid > 0 && gist.unvalidated_repeats == valid
 }
 
-/// What else to know at once: the baseline, the checks, and whether the run counts.
+/// Further facts in one line: the baseline, the checks, and the validity of the run.
 pub fn standing(tour: &Tour) -> String {
     if let Some(standing) = doctor::standing(tour) {
         return standing;
@@ -127,7 +127,7 @@ pub fn standing(tour: &Tour) -> String {
     sentences.join(" ")
 }
 
-/// Whether the run was ended before its time: what the plan expects is looked at when all has been measured.
+/// True if the run was interrupted: checks are evaluated after the last cell.
 fn is_stopped(tour: &Tour) -> bool {
     let expects = tour.run.plan["expect"].as_array().is_some_and(|list| !list.is_empty());
     expects && tour.gist.checks == 0 && !tour.gist.valid
@@ -141,7 +141,7 @@ fn is(n: usize) -> &'static str {
     if n == 1 { "is" } else { "are" }
 }
 
-/// The stream, unless it is all there is and the headline speaks of it.
+/// Baseline: the stream's share of the line, unless the headline has it already.
 fn baseline(gist: &Gist) -> Option<&Share> {
     let only_streams = gist.shares.iter().all(|share| share.op == "stream");
     gist.shares.iter().find(|share| share.op == "stream" && !only_streams)

@@ -98,7 +98,7 @@ fn chromium_draws_zooms_and_points() {
     let html = report::html(&tour, REBUILD);
     assert!(html.len() <= MOST_BYTES, "{} bytes", html.len());
     std::fs::write(&page, &html).unwrap();
-    // The same page with a reader in it who zooms in to 40 µs, points at a packet and clicks a request.
+    // The same page with a scripted reader: zoom to 40 µs, point at a packet, click a request.
     let reader = include_str!("reader.js");
     let acted = kept.join("inside-acted.html");
     std::fs::write(&acted, html.replace("</body>", &format!("<script>{reader}</script></body>"))).unwrap();

@@ -1,4 +1,4 @@
-//! A page drawn from a synthetic run says what the run holds, and draws without error in Chromium.
+//! A page drawn from a synthetic run has the run's contents, and draws without error in Chromium.
 
 mod browser;
 mod synthetic;
@@ -181,7 +181,7 @@ fn without_scripts(page: &str) -> String {
     kept + rest
 }
 
-/// How often plotly's own text speaks of opening a script element.
+/// Number of times that plotly's own text has an opening script tag.
 fn plotly_mentions(page: &str) -> usize {
     let (_, script) = page.split_once("plotly.js (basic").unwrap();
     let (script, _) = script.split_once("</script>").unwrap();

@@ -1,5 +1,5 @@
-//! The head of a capture's page: the file, its time and its tap; what limits the busiest connection, and the command that
-//! changes it.
+//! The head of a capture's page: the file, its time and its tap; the limiter of the busiest connection, and the command
+//! that changes it.
 
 use analysis::capture::DiagnosedConnection;
 use dissect::{CaptureInterface, ConnectionSummary, Dissection};
@@ -28,7 +28,7 @@ pub(super) fn brand(
     format!("<p class=\"brand\">farlun <span>{}</span></p>\n", parts.join(" · "))
 }
 
-/// One sentence about the busiest connection that has a verdict.
+/// Sentence about the busiest connection with a verdict.
 pub(super) fn title(shown: &[(usize, DiagnosedConnection<'_>)]) -> Option<String> {
     let (number, connection, verdict) = first(shown)?;
     let [one, other] = &connection.summary.directions;

@@ -1,4 +1,4 @@
-//! What a capture holds, for the terminal and as a page: what limits, connections, commands, what else is known.
+//! A capture for the terminal and as a page: limiters, connections, commands, and further facts.
 
 mod about;
 mod contents;
@@ -58,7 +58,7 @@ fn shown(capture: &DiagnosedCapture) -> Vec<(usize, DiagnosedConnection<'_>)> {
     shown
 }
 
-/// What is said if there are more.
+/// Note about connections that are not shown.
 fn beyond(capture: &Dissection) -> Option<String> {
     let rest = capture.connections.len().checked_sub(SHOWN).filter(|rest| *rest > 0)?;
     Some(format!("{rest} more connections are not shown: --json has all of them"))

@@ -8,10 +8,10 @@ use dissect::{Confidence, ConnectionSummary, Count, IscsiSummary};
 use crate::format::{escape, fixed, percent};
 use crate::page;
 
-/// Connections of which the head tells.
+/// Limit on connections in the head of the text.
 const HEAD: usize = 4;
 
-/// Sentences for the head of the text: the evidence of each connection, and what is missing.
+/// Sentences for the head of the text: the evidence of each connection, and the missing evidence.
 pub(super) fn text(shown: &[(usize, DiagnosedConnection<'_>)]) -> String {
     let mut out = String::new();
     for (number, connection) in shown.iter().take(HEAD) {

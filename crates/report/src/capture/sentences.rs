@@ -8,7 +8,7 @@ use dissect::{
 use super::seen;
 use crate::format::{NONE, duration, fixed, percent};
 
-/// Everything about one connection of a capture.
+/// All facts about one connection of a capture.
 pub(super) fn all(capture: &Dissection, connection: &ConnectionSummary) -> Vec<String> {
     let mut said = Vec::new();
     said.extend(taken(capture, connection));
@@ -53,7 +53,7 @@ fn taken(capture: &Dissection, connection: &ConnectionSummary) -> Option<String>
     }
 }
 
-/// The direction that is in the capture, if there is one alone.
+/// The only direction in the capture, if it lacks the other one.
 fn only(connection: &ConnectionSummary) -> Option<String> {
     let direction = connection.directions.iter().find(|direction| direction.packets > 0)?;
     let DirectionSummary { from, to, .. } = direction;
@@ -90,7 +90,7 @@ fn undelivered(iscsi: &IscsiSummary) -> Vec<String> {
     said
 }
 
-/// Results of the login: values that both sides said, defaults, and offers without an answer.
+/// Results of the login: negotiated values, defaults, and offers without an answer.
 fn negotiated(negotiation: &Negotiation) -> Vec<String> {
     let Negotiation { agreed, offered, defaults, .. } = negotiation;
     let sentences = [

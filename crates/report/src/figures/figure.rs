@@ -1,7 +1,7 @@
-//! The figures of a page, as the descriptions plotly draws.
+//! The figures of a page, as descriptions for plotly.
 //!
-//! Colours are names of CSS variables (`var(--read)`): the page's script puts in what the light or dark
-//! theme says. Those over time are in `over_time.rs`.
+//! Colours are names of CSS variables (`var(--read)`): the page's script replaces them with those of the light or dark
+//! theme. Figures over time are in `over_time.rs`.
 
 use analysis::{CellResult, Spread, Tour};
 use serde_json::{Value, json};
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::line_style::{Key, Line, REFERENCE, strokes};
 use crate::tables::{self, place};
 
-/// How a plan asks for [`throughput`].
+/// Name of [`throughput`] in a plan's `draw`.
 pub(crate) const AGAINST_DELAY: &str = "throughput by delay";
 
-/// One drawing.
+/// One figure.
 pub(crate) struct Figure {
     pub(crate) id: String,
     pub(crate) title: String,
@@ -103,7 +103,7 @@ pub(crate) fn throughput(tour: &Tour) -> Option<Figure> {
     })
 }
 
-/// The lines of a figure: its cells, apart by every axis of the matrix but these.
+/// Lines of a figure: cells, distinguished by every axis of the matrix but these.
 pub(crate) fn series_of<'a>(
     tour: &'a Tour,
     but: &[&str],
@@ -124,7 +124,7 @@ pub(crate) fn series_of<'a>(
     series
 }
 
-/// One-way delay in ms and a figure, in order of delay.
+/// One-way delay in ms and a value, in order of delay.
 fn points<'a>(
     cells: impl Iterator<Item = &'a CellResult>,
     figure: impl Fn(&CellResult) -> Option<&Spread>,
@@ -150,7 +150,7 @@ pub(crate) fn short(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
-/// Plotly reads a little markup in texts, and `%{…}` in those of a template; ours have neither.
+/// Escapes text for plotly, which interprets some markup in texts, and `%{…}` in templates.
 pub(crate) fn plotly_text(text: &str) -> String {
     text.replace('<', "‹").replace('>', "›").replace("%{", "% {")
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::figure::short;
 
-/// What is drawn for a class without packets: a logarithmic axis has no place for nothing.
+/// Drawn value of a class without packets: a logarithmic axis has no zero.
 const EMPTY: f64 = 0.5;
 
 /// Classes of a histogram as a line of steps.

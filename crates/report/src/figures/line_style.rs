@@ -1,4 +1,4 @@
-//! How the lines of a figure look, so that no two are alike, and what says so beside it.
+//! Styles of the lines of a figure, all different, and their legend.
 
 use std::fmt::Write;
 
@@ -6,14 +6,14 @@ use crate::format::escape;
 
 /// Colours of lines that have none of their own (`assets/page.css`).
 const COLOURS: usize = 6;
-/// As many as have no divisor in common with the colours.
+/// Marker symbols; their number has no common divisor with that of the colours.
 const SYMBOLS: [&str; 7] = ["circle", "square", "diamond", "triangle-up", "cross", "x", "star"];
-/// When all colours have been used once, twice …
+/// Dash styles for the first, second, … use of all colours.
 const AGAIN: [&str; 3] = ["solid", "longdash", "longdashdot"];
-/// What a figure holds its lines against.
+/// Dash style of reference lines.
 pub(crate) const REFERENCE: &str = "longdash";
 
-/// A line: of which load, what else tells it from others, and under which policy.
+/// A line: its load, its policy, and its other differences from other lines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line<'a> {
     pub(crate) load: &'a str,
@@ -37,8 +37,8 @@ pub(crate) struct Key {
     pub(crate) dash: &'static str,
 }
 
-/// One for each line. The first of a load that has a colour has that; lines that differ in their policy alone have one
-/// colour and differ in their dashes.
+/// One style for each line. The first line of a load with a colour has that colour; lines that differ in their policy
+/// alone share a colour and differ in their dashes.
 pub(crate) fn strokes<'a>(lines: &[Line<'a>]) -> Vec<Stroke> {
     let mut hues: Vec<(&'a str, &'a str)> = Vec::new();
     let mut looks: Vec<(String, &'static str)> = Vec::new();

@@ -1,5 +1,5 @@
-//! A metric of the loads against what the plan varies: throughput against parallelism, turnaround against
-//! block size, or whatever pair the plan's `draw` names.
+//! A metric of the loads against an axis of the plan: throughput against parallelism, turnaround against block size, or
+//! the pair that the plan's `draw` names.
 
 use analysis::{CellResult, METRICS, Spread, Tour};
 use event::{BitRate, Bytes, parse_delay};
@@ -9,7 +9,7 @@ use super::figure::{Figure, headroom, plotly_text, short};
 use super::line_style::{self, Stroke, strokes};
 use crate::tables::{self, place};
 
-/// What is drawn of a plan that does not say: metric and axis.
+/// Default figures of a plan without `draw`: metric and axis.
 const USUAL: &[(&str, &str)] =
     &[("calls_per_s", "depth"), ("turnaround", "block"), ("packets_per_read", "block")];
 
@@ -20,7 +20,7 @@ struct Line<'a> {
     points: Vec<(f64, String, Spread)>,
 }
 
-/// Those that the plan asks for (`METRIC by AXIS`), or else the usual ones that have two points.
+/// Figures that the plan requests (`METRIC by AXIS`), or else the default ones with at least two points.
 pub(crate) fn figures(tour: &Tour) -> Vec<Figure> {
     let asked = tour.run.plan["draw"].as_array().map(|list| {
         let pairs = list.iter().filter_map(|word| word.as_str()?.split_once(" by "));
@@ -84,18 +84,18 @@ fn figure(tour: &Tour, n: usize, metric: &str, axis: &str) -> Option<Figure> {
     })
 }
 
-/// The axis of a cell that is meant: `read.depth` is the depth of one load, and drawn with those of the others.
+/// Axis of a cell for a parameter: `read.depth` is the depth of one load, and drawn with those of the others.
 fn key<'a>(cell: &'a CellResult, axis: &str) -> Option<&'a str> {
     cell.point.keys().map(String::as_str).find(|key| *key == axis || word(key) == axis)
 }
 
-/// What an axis varies, whosever it is: `block` of `read.block`.
+/// Parameter of an axis, without the load's name: `block` of `read.block`.
 fn word(axis: &str) -> &str {
     axis.rsplit('.').next().unwrap_or(axis)
 }
 
-/// Where each value of an axis lies along it: as numbers, sizes, rates or times if all of them are such, else
-/// in the order of the plan.
+/// Positions of the values of an axis: as numbers, sizes, rates or times if all of them are such, else in the order of
+/// the plan.
 fn places(plan: &Value, cells: &[CellResult], axis: &str) -> Vec<(String, f64)> {
     let mut labels: Vec<String> = Vec::new();
     for (key, cell) in cells.iter().filter_map(|cell| Some((key(cell, axis)?, cell))) {
@@ -121,7 +121,7 @@ fn logarithmic(axis: &str) -> bool {
     word(axis) == "block"
 }
 
-/// The words of the studies where there are such.
+/// Title of an axis or metric, in the studies' words where they have one.
 fn heading(metric: &str, axis: &str) -> String {
     let words = match (metric, word(axis)) {
         ("calls_per_s", "depth") => "Throughput against parallelism",

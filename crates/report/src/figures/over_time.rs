@@ -21,10 +21,10 @@ const MOST_SAMPLES: usize = 600;
 const PANEL_SAMPLES: usize = 4_800;
 /// A panel of more has room for one line of each.
 const FEW_CELLS: usize = 8;
-/// Axes of the matrix that tell panels from each other.
+/// Axes of the matrix that distinguish panels.
 const OF_PANELS: &[&str] = &["delay", "ring", "initiators"];
 
-/// Where a cell is drawn: a path, and what the matrix varies of the hosts on it. Queues in front of a line share it.
+/// Panel of a cell: a path, and the matrix's parameters of the hosts on it. Queues in front of a line share it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Panel {
     delay_ns: u64,
@@ -33,7 +33,8 @@ struct Panel {
     mtu: u32,
     ring: Option<u32>,
     initiators: Option<u32>,
-    /// Where several initiators are compared with fewer, a load of them has a panel of its own: each has a line there.
+    /// A load of several initiators has a panel of its own, with a line for each, where the plan compares it with
+    /// fewer.
     load: Option<String>,
 }
 
@@ -61,7 +62,7 @@ pub(crate) fn windows(tour: &Tour) -> Vec<Figure> {
     })
 }
 
-/// What the initiator's policy makes of a request over time; nothing where every policy leaves that to the caller.
+/// Block size decided by the initiator's policy over time; empty if every policy leaves it to the caller.
 pub(crate) fn blocks(tour: &Tour) -> Vec<Figure> {
     let asks = |connection: &&Connection| connection.host == "near" && !connection.block_bytes.is_empty();
     let is_changed = |cell: &CellResult| {
@@ -79,12 +80,12 @@ pub(crate) fn blocks(tour: &Tour) -> Vec<Figure> {
     over_time(tour, ("fig-block", "block, KiB"), block, |_| None)
 }
 
-/// How many lines of a cell a panel of so many has room for.
+/// Number of lines of a cell in a panel with so many cells.
 fn room(repeat: &Repeat, cells: usize) -> usize {
     if cells <= FEW_CELLS { repeat.initiators.len().max(1) } else { 1 }
 }
 
-/// One figure per panel, with the lines of each load there that is about throughput: of its first valid repeat.
+/// One figure per panel, with the lines of each bulk load there: of its first valid repeat.
 fn over_time(
     tour: &Tour,
     (id, unit): (&str, &str),
@@ -93,7 +94,7 @@ fn over_time(
 ) -> Vec<Figure> {
     let lines = series_of(tour, OF_PANELS, is_over_time);
     let panels = panels(tour);
-    // What tells no panel from another is not said above each.
+    // Parameters that all panels share are not repeated above each.
     let told = Told {
         rate: panels.iter().any(|panel| panel.rate != panels[0].rate),
         mtu: panels.iter().any(|panel| panel.mtu != panels[0].mtu),
@@ -165,7 +166,7 @@ fn line(name: &str, Stroke { colour, dash, .. }: &Stroke, samples: &[Sample]) ->
     })
 }
 
-/// What the lines are held against.
+/// A reference line.
 fn level(name: &str, value: f64, end_s: f64) -> Value {
     json!({
         "type": "scatter", "mode": "lines", "name": name, "x": [0.0, end_s], "y": [value, value],
@@ -178,20 +179,20 @@ fn policy(cell: &CellResult) -> Option<&str> {
     cell.point.iter().find(|(axis, _)| is_policy(axis)).map(|(_, policy)| policy.as_str())
 }
 
-/// What tells a line from others of its load, whatever the policy.
+/// Difference of a line from others of its load, apart from the policy.
 fn without_policy(cell: &CellResult) -> String {
     let mut point = cell.point.clone();
     point.retain(|axis, _| !is_policy(axis) && !OF_PANELS.contains(&axis.as_str()));
     place(&CellResult { point, ..CellResult::default() })
 }
 
-/// Whether a cell is drawn over time: it follows the path, or is compared with others for what it carries.
+/// True for cells that are drawn over time: bulk loads, and loads compared with others by throughput.
 fn is_over_time(cell: &CellResult) -> bool {
     let has_policy = cell.point.keys().any(|axis| is_policy(axis));
     cell.bulk || has_policy || cell.repeats.iter().any(|repeat| repeat.initiators.len() > 1)
 }
 
-/// Where the cells that are drawn over time lie, the longest path last.
+/// Panels of the cells that are drawn over time, the longest path last.
 fn panels(tour: &Tour) -> Vec<Panel> {
     let drawn = tour.cells.iter().filter(|cell| is_over_time(cell));
     let mut panels: Vec<Panel> = drawn.filter_map(Panel::of).collect();
@@ -200,7 +201,7 @@ fn panels(tour: &Tour) -> Vec<Panel> {
     panels
 }
 
-/// What is said of each panel, because they differ in it.
+/// Parameters in which panels differ, which their titles name.
 struct Told {
     rate: bool,
     mtu: bool,
@@ -221,7 +222,7 @@ impl Panel {
         })
     }
 
-    /// What stands above it.
+    /// Title of the panel.
     fn words(&self, told: &Told) -> String {
         let mut words = format!("{} one way", duration(self.delay_ns as f64 / 1e9));
         if told.rate {

@@ -1,11 +1,11 @@
-//! What block devices did while requests were in the store.
+//! Activity of block devices while requests were in the store.
 
 use analysis::Repeat;
 use analysis::layers::DeviceFlight;
 
 use crate::format::{duration, fixed, plain};
 
-/// One sentence for each device, beside what the store took; `op` is what the load does.
+/// One sentence for each device, beside the store's time; `op` is the operation of the load.
 pub(super) fn sentences(repeat: &Repeat, op: &str) -> Vec<String> {
     let layer = repeat.stack.as_ref().and_then(|stack| stack.all.iter().find(|layer| layer.name == "store"));
     let Some((store, spent)) = layer.and_then(|layer| Some((&layer.flight, layer.residence?))) else {

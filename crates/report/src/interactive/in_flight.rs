@@ -1,5 +1,5 @@
-//! Requests inside each layer in words and figures: where parallelism stops, what is doubtful, how long requests stay.
-//! Their lines are drawn by the page ([`super::lines`]).
+//! Requests inside each layer in words and figures: the limit of parallelism, doubts, residence. The page draws their
+//! lines ([`super::lines`]).
 
 use analysis::layers::{Layer, LayerFlight, Residence, Stack};
 
@@ -29,7 +29,7 @@ pub(super) fn gist(stack: &Stack) -> String {
     )
 }
 
-/// What must be known before the figures are believed.
+/// Doubts about the figures.
 pub(super) fn doubts(stack: &Stack) -> Vec<String> {
     let mut doubts = Vec::new();
     for layer in stack.doubtful() {
@@ -93,14 +93,14 @@ pub(super) fn doubts(stack: &Stack) -> Vec<String> {
     doubts
 }
 
-/// Whose the numbers of the table are, where the picture shows one session of several.
+/// Session of the table's numbers, where the drawing shows one of several.
 pub(super) fn whose(stack: &Stack) -> Option<String> {
     (!stack.sessions.is_empty()).then(|| {
         "The table is of all sessions together; the picture above it is of what is chosen there.".to_owned()
     })
 }
 
-/// How many and for how long, layer by layer, with Little's law as a check.
+/// Number and residence, layer by layer, with Little's law as a check.
 pub(super) fn table(stack: &Stack) -> Table {
     let columns = vec![
         Column::text("layer"),

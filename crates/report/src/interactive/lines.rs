@@ -9,22 +9,23 @@ use crate::figures::figure::short;
 /// Layers that a reader sees at once; the others are in the legend and drawn when they are clicked.
 const SHOWN: &[&str] =
     &["call", "scsi", "queued", "granted", "started", "socket", "tcp", "received", "store"];
-/// Of a connection alone: what its socket holds, on its way and beyond.
+/// Layers of a single connection: its socket, its path and the far end.
 const OF_CONNECTION: &[&str] = &["started", "socket", "outward", "received", "store", "homeward"];
 /// Outer layers are drawn wide and inner ones narrow on top, so that equal levels are all seen.
 const WIDTHS: [f64; 7] = [7.0, 5.5, 4.2, 3.2, 2.4, 1.7, 1.5];
 
-/// Whose lines they are.
+/// Lines of one session, one connection, or all.
 struct Group<'a> {
     name: String,
     layers: &'a [LayerFlight],
-    /// Which of them are seen at once.
+    /// Layers that are shown at first.
     shown: &'static [&'static str],
 }
 
-/// `layers`: `[title, colour, width]`; `groups`: `[whose, lines]`, a line being `[layer, seen at once, µs since the
-/// point before, requests inside from then on, [first step's beginning and length, µs], issued in a second of each step,
-/// completed]`. `more` groups have no room, `at` is the layer whose steps are seen first. `None` if there is no line.
+/// `layers`: `[title, colour, width]`; `groups`: `[name, lines]`, a line being `[layer, shown at first, µs since the
+/// point before, requests inside from then on, [first step's beginning and length, µs], issued in a second of each
+/// step, completed]`. `more` counts the groups beyond the budget, `at` is the layer whose steps are shown at first.
+/// `None` without a line.
 pub(super) fn data(stack: &Stack, window_s: Option<(f64, f64)>) -> Option<Value> {
     let all = groups(stack);
     let drawn: Vec<&Group<'_>> = all.iter().filter(|group| group.is_drawn()).collect();
@@ -47,7 +48,7 @@ pub(super) fn data(stack: &Stack, window_s: Option<(f64, f64)>) -> Option<Value>
     }))
 }
 
-/// The one that is seen first comes first: of several sessions the one with most requests.
+/// Groups, the one shown at first in front: of several sessions the one with most requests.
 fn groups(stack: &Stack) -> Vec<Group<'_>> {
     let sum = |name: &str| Group { name: name.to_owned(), layers: &stack.all, shown: SHOWN };
     let mut groups: Vec<Group<'_>> = stack
@@ -76,7 +77,7 @@ fn groups(stack: &Stack) -> Vec<Group<'_>> {
 }
 
 impl Group<'_> {
-    /// Whether the page has room for it.
+    /// True if the page has points for it.
     fn is_drawn(&self) -> bool {
         self.layers.iter().any(|layer| !layer.flight.series.is_empty())
     }
@@ -118,7 +119,7 @@ fn micro(seconds: f64) -> i64 {
     (seconds * 1e6).round() as i64
 }
 
-/// A whole number needs no point, and of a large one nobody sees more.
+/// Short form of a number: integers without a decimal point, large numbers rounded.
 fn number(value: f64) -> Value {
     let value = if value.abs() >= 1e3 { value.round() } else { short(value) };
     if value.fract() == 0.0 { json!(value as i64) } else { json!(value) }

@@ -1,6 +1,6 @@
-//! What a page shows of the inside of a cell: requests in every layer, one request, the packets.
+//! Drawings of the inside of a cell: requests in every layer, one request, the packets.
 //!
-//! All goes into the page in rows of numbers, and its script draws what is chosen or in view: requests and packets as
+//! The page holds them as rows of numbers, and its script draws the selected or visible part: requests and packets as
 //! they are, lines thinned by `analysis`.
 
 mod devices;
@@ -22,26 +22,26 @@ use crate::tables::{self, place};
 pub(crate) struct Drawing {
     pub(crate) id: String,
     pub(crate) title: String,
-    /// Which part of the script draws it.
+    /// Function of the script that draws it.
     kind: &'static str,
     data: Value,
 }
 
-/// Everything about one cell.
+/// Drawings of one cell.
 pub(crate) struct Inside {
-    /// Which cell.
+    /// Name of the cell.
     pub(crate) name: String,
-    /// Where it lies in the matrix.
+    /// Point in the matrix.
     pub(crate) place: String,
-    /// What one learns from it.
+    /// Conclusion in words.
     pub(crate) gist: String,
-    /// What block devices did below the store.
+    /// Activity of the block devices below the store.
     pub(crate) devices: Vec<String>,
-    /// What is doubtful about it.
+    /// Doubts about its figures.
     pub(crate) doubts: Vec<String>,
     pub(crate) in_flight: Option<Drawing>,
     pub(crate) residence: Option<Table>,
-    /// Whose that is.
+    /// Session of the table's numbers.
     pub(crate) whose: Option<String>,
     pub(crate) request: Option<Drawing>,
     pub(crate) packets: Option<Drawing>,
@@ -74,13 +74,13 @@ impl Inside {
     }
 }
 
-/// Whether a figure of this name is to be drawn: the plan says so, or says nothing.
+/// True if a figure of this name is drawn: the plan's `draw` has it, or there is none.
 pub(crate) fn drawn(tour: &Tour, name: &str) -> bool {
     tour.run.plan["draw"].as_array().is_none_or(|list| list.iter().any(|word| word == name))
 }
 
-/// The cells of which something was recorded, in the order of the plan. A plan that says what to draw gets
-/// only that of `in-flight`, `request`, `packets` and `gaps`.
+/// The cells with recorded layers or packets, in the order of the plan. With `draw`, a plan gets only those of
+/// `in-flight`, `request`, `packets` and `gaps` that it names.
 pub(crate) fn inside(tour: &Tour) -> Vec<Inside> {
     let shown = tour.cells.iter().filter_map(|cell| {
         let repeat = cell.repeats.iter().find(|repeat| repeat.valid)?;

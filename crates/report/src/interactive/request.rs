@@ -43,7 +43,7 @@ fn stage(stage: &Stage) -> Value {
     ])
 }
 
-/// So many parts of one stay.
+/// Rounds to a multiple of 1 ÷ `parts`.
 fn rounded(value: f64, parts: f64) -> f64 {
     (value * parts).round() / parts
 }

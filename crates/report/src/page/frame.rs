@@ -8,7 +8,7 @@ const PLOTLY: &str = include_str!("../../assets/plotly-basic.min.js");
 const STYLE: &str = include_str!("../../assets/page.css");
 const SCRIPT: &str = include_str!("../../assets/page.js");
 /// Draws requests and packets.
-const LOOKING: &str = include_str!("../../assets/looking.js");
+const INTERACTIVE: &str = include_str!("../../assets/interactive.js");
 /// Runs before every other script.
 const WATCH: &str = include_str!("../../assets/watch.js");
 
@@ -24,7 +24,7 @@ pub(crate) fn document(title: &str, body: &str, figures: &Value) -> String {
          <script>{WATCH}</script>\n\
          </head>\n<body>\n<main>\n{body}\n</main>\n\
          <script type=\"application/json\" id=\"figures\">{figures}</script>\n\
-         <script>{PLOTLY}</script>\n<script>{LOOKING}</script>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
+         <script>{PLOTLY}</script>\n<script>{INTERACTIVE}</script>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
         title = escape(title),
         // Inside a script element markup could end the data; JSON has another way to write it.
         figures = figures.to_string().replace('<', "\\u003c"),

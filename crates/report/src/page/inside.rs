@@ -16,7 +16,7 @@ pub(super) fn against(figures: &[Figure]) -> String {
     section("against", "What the plan varies", text, &panels(figures, "medium"))
 }
 
-/// One part to open per cell; the first that has layers is open.
+/// One section per cell; the first with layers is open.
 pub(super) fn layers(cells: &[Inside]) -> String {
     if cells.is_empty() {
         return String::new();

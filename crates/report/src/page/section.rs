@@ -60,7 +60,7 @@ pub(super) fn head(tour: &Tour) -> String {
     )
 }
 
-/// What limits each load.
+/// Limiters of each load.
 pub(super) fn verdicts(body: &str) -> String {
     if body.is_empty() {
         return String::new();
@@ -70,7 +70,7 @@ pub(super) fn verdicts(body: &str) -> String {
     section("verdicts", "What limits", text, body)
 }
 
-/// What a session with several connections is to others.
+/// Effect of a session with several connections on other flows.
 const CONNECTIONS: &str = "A session of several connections takes as many shares: beside one other TCP flow on a line that \
                            is full, four connections have about four fifths of it.";
 
@@ -112,7 +112,7 @@ pub(super) fn latency(tour: &Tour) -> String {
     section("latency", "Latency of single requests", text, &table.html("table-latency"))
 }
 
-/// What both ends of each load had.
+/// Windows of both ends of each load.
 pub(super) fn ends(tour: &Tour) -> String {
     let Some(table) = windows::table(tour) else { return String::new() };
     let text = "Windows are those of the connection that sent most, over the window of the figures: the sender's congestion \
@@ -123,7 +123,7 @@ pub(super) fn ends(tour: &Tour) -> String {
     section("ends", "What both ends had", text, &table.html("table-ends"))
 }
 
-/// What policies gain.
+/// Gain of the policies.
 pub(super) fn gains(tour: &Tour) -> String {
     let Some(table) = tables::gains(tour) else { return String::new() };
     let text = "Throughput over the window against that of the same load under the policy none, and the same from the \
@@ -133,7 +133,7 @@ pub(super) fn gains(tour: &Tour) -> String {
     section("gains", "What the policies gain", text, &table.html("table-gains"))
 }
 
-/// What each of several initiators got.
+/// Throughput of each of several initiators.
 pub(super) fn initiators(tour: &Tour) -> String {
     let Some(table) = tables::initiators(tour) else { return String::new() };
     let text = "Application bytes at each initiator, over the window in which all were at work; of the first valid \

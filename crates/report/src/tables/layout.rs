@@ -46,7 +46,7 @@ impl Mark {
     }
 }
 
-/// Whether text may carry colour.
+/// Use of colour in text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Colour {
     /// No escape sequences.
@@ -76,7 +76,7 @@ impl Field {
 }
 
 impl Table {
-    /// As a `table` element in a scrolling box.
+    /// The table as a `table` element in a scrolling box.
     pub(crate) fn html(&self, id: &str) -> String {
         let mut out = format!("<div class=\"scroll\"><table id=\"{id}\"><thead><tr>");
         for column in &self.columns {
@@ -106,7 +106,7 @@ impl Table {
         out
     }
 
-    /// As lines of text, two spaces between columns.
+    /// The table as lines of text, two spaces between columns.
     pub(crate) fn text(&self, colour: Colour) -> String {
         let titles = self.columns.iter().map(|c| match c.unit {
             "" => c.title.to_owned(),

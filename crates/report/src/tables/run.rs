@@ -7,7 +7,7 @@ use analysis::{CellResult, Point, Repeat, Tour};
 use super::layout::{Column, Field, Mark, Table};
 use crate::format::{NONE, against, optional, plain};
 
-/// What the bulk loads reached; `None` if the run has none.
+/// Throughput of the bulk loads; `None` if the run has none.
 pub(crate) fn throughput(tour: &Tour) -> Option<Table> {
     let cells: Vec<&CellResult> = tour.cells.iter().filter(|cell| cell.bulk).collect();
     let mut columns = vec![
@@ -57,13 +57,13 @@ pub(crate) fn throughput(tour: &Tour) -> Option<Table> {
     (!cells.is_empty()).then(|| Table { columns, rows: cells.iter().map(row).collect() })
 }
 
-/// Whether sessions had several connections anywhere.
+/// True if any session had several connections.
 pub(crate) fn has_connections(tour: &Tour) -> bool {
     let most = |cell: &CellResult| cell.values.get("connections").map_or(0.0, |spread| spread.max);
     tour.cells.iter().any(|cell| cell.bulk && most(cell) > 1.0)
 }
 
-/// How long single requests took; `None` if no load asks that.
+/// Latency of single requests; `None` without loads of single requests.
 pub(crate) fn latency(tour: &Tour) -> Option<Table> {
     let asks = |cell: &&CellResult| !cell.bulk && cell.repeats.iter().any(|r| r.latency.is_some());
     let cells: Vec<&CellResult> = tour.cells.iter().filter(asks).collect();
@@ -101,7 +101,7 @@ pub(crate) fn latency(tour: &Tour) -> Option<Table> {
     (!cells.is_empty()).then(|| Table { columns, rows: cells.iter().map(row).collect() })
 }
 
-/// What policies gain; `None` if the run compares none.
+/// Gain of the policies; `None` if the run compares none.
 pub(crate) fn gains(tour: &Tour) -> Option<Table> {
     let gains = analysis::policy_gain::gains(&tour.cells);
     let columns = vec![
@@ -134,7 +134,7 @@ pub(crate) fn gains(tour: &Tour) -> Option<Table> {
     (!gains.is_empty()).then(|| Table { columns, rows: gains.iter().map(row).collect() })
 }
 
-/// What each of several initiators got; `None` if there was one alone everywhere.
+/// Throughput of each of several initiators; `None` if every cell had one.
 pub(crate) fn initiators(tour: &Tour) -> Option<Table> {
     let several = |repeat: &&Repeat| repeat.valid && repeat.initiators.len() > 1;
     let cells: Vec<(&CellResult, &Repeat)> =
@@ -199,7 +199,7 @@ pub(crate) fn marked(load: &str, is_unvalidated: bool) -> String {
     if is_unvalidated { format!("{load} (unvalidated)") } else { load.to_owned() }
 }
 
-/// Where a cell lies in the matrix, in words: `delay 8ms`.
+/// Point of a cell in the matrix, in words: `delay 8ms`.
 pub(crate) fn place(cell: &CellResult) -> String {
     words(&cell.point)
 }
@@ -213,7 +213,7 @@ fn median(cell: &CellResult, name: &str, scale: f64) -> Option<f64> {
     cell.values.get(name).map(|spread| spread.median * scale)
 }
 
-/// What a cell's requests are: `4KiB read × 32`.
+/// Requests of a cell: `4KiB read × 32`.
 fn requests(cell: &CellResult) -> String {
     let block = cell.block_bytes.map(|bytes| format!("{} ", event::Bytes(bytes))).unwrap_or_default();
     let depth = cell.depth.map(|depth| format!(" × {depth}")).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! What both ends of each bulk load had, beside what the study of a stream around the world had at the same round trip.
+//! Windows of both ends of each bulk load, beside those of the study of a stream around the world at the same round
+//! trip.
 
 use analysis::windows::{Published, published_at};
 use analysis::{CellResult, Tour};
@@ -7,7 +8,7 @@ use super::layout::{Column, Field, Table};
 use super::run::{load, place};
 use crate::format::{NONE, optional};
 
-/// How the table is asked for in a plan's `draw`.
+/// Name of the table in a plan's `draw`.
 const NAME: &str = "ends";
 
 /// Windows, rate, ramp and CPU time of every bulk load; `None` unless the plan asks for it.

@@ -27,7 +27,7 @@ impl Colour {
     }
 }
 
-/// The gaps between packets of a capture: whose, a table, and what is regular in them; empty if it has too few.
+/// Gaps between the packets of a capture: their connection, a table, and their patterns; empty if it has too few.
 pub fn gaps(found: &Found, colour: Colour) -> String {
     let mut out = between::whose(found).map_or_else(String::new, |whose| format!("{whose}\n"));
     if let Some(gaps) = &found.gaps {
@@ -40,7 +40,7 @@ pub fn gaps(found: &Found, colour: Colour) -> String {
     out.replace('\u{202f}', " ")
 }
 
-/// The whole run: verdict, throughput, latency, checks, and the reasons of what is not valid.
+/// The whole run: verdict, throughput, latency, checks, and reasons of invalid cells.
 pub fn summary(tour: &Tour, colour: Colour) -> String {
     let title = match &tour.gist.title {
         // A name alone says nothing that its reader does not know.

@@ -1,4 +1,4 @@
-//! Connections as they are now, for a screen: one line each, as many columns as there is room for.
+//! Live connections for a screen: one line each, as many columns as fit.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use diagnosis::Limiter;
 use crate::format::NONE;
 use crate::tables::layout::{Colour, paint};
 
-/// A column: a column of higher rank goes first where there is no room.
+/// A column. Columns of higher rank are dropped first on a narrow screen.
 struct Column {
     rank: u8,
     title: &'static str,
@@ -67,7 +67,7 @@ pub fn top(rows: &[Row], width: usize, height: usize, colour: Colour) -> String 
         else {
             break;
         };
-        // The last of them first: what stands to the left is looked at first.
+        // The last of them first: readers look at the left ones first.
         let place = columns.iter().rposition(|(column, _, _)| column.rank == least);
         columns.remove(place.unwrap_or(columns.len() - 1));
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// How a page is looked at.
+/// View of a page.
 #[derive(Clone, Copy)]
 pub(crate) struct View {
     /// Viewport.

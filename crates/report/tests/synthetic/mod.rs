@@ -13,7 +13,7 @@ const MS: u64 = 1_000_000;
 const GOODPUT_BYTES_PER_S: f64 = 1e9 / 8.0 * 1448.0 / 1538.0;
 const START_NS: u64 = 5_000 * MS;
 
-/// What the loads of the synthetic run reach of the line in the end.
+/// Share of the line that the loads of the synthetic run reach in the end.
 pub(crate) const SHARES: [(&str, f64); 3] = [("stream", 0.981), ("read", 0.974), ("write", 0.9675)];
 
 /// Writes the run; `failing` makes a check fail and a repeat invalid.

@@ -297,5 +297,5 @@
     }
   };
 
-  window.farlunLooking = { layers, request, packets };
+  window.farlunInteractive = { layers, request, packets };
 })();
