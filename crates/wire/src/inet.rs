@@ -1,8 +1,8 @@
-//! Lengths of IPv4, IPv6, TCP and UDP headers: RFC 791, RFC 8200, RFC 9293, RFC 768; in `encapsulation` everything that
-//! may stand in front of them.
+//! Lengths of IPv4, IPv6, TCP and UDP headers: RFC 791, RFC 8200, RFC 9293, RFC 768; in `encapsulation` all headers
+//! that may precede them.
 //!
-//! What a path needs to know of a packet, which may be a super-packet of a device that segments: how much of it is
-//! headers that every segment repeats. Checksums are not looked at.
+//! For a packet, or a super-packet of a device with segmentation offload, the path needs the length of the headers that
+//! every segment repeats. Checksums are not verified.
 
 pub mod encapsulation;
 pub mod identity;
@@ -36,7 +36,7 @@ const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 const DESTINATION: u8 = 60;
 
-/// What the headers of a packet say. Lengths are in bytes.
+/// Headers of a packet. Lengths are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
     /// 4 or 6.
@@ -49,7 +49,7 @@ pub struct Headers {
     pub transport_header_len: usize,
     /// The whole packet.
     pub total_len: usize,
-    /// What is left without both headers.
+    /// Length of the packet without both headers.
     pub payload_len: usize,
 }
 
@@ -62,22 +62,22 @@ pub enum Error {
         /// The four-bit version.
         found: u8,
     },
-    /// Something ends behind the end of the packet.
+    /// A header or payload extends beyond the packet.
     #[error("{what} needs {expected} bytes, {found} are there")]
     Truncated {
-        /// What is cut off.
+        /// The truncated part.
         what: &'static str,
         /// Bytes from the packet's beginning.
         expected: usize,
         /// Bytes of the packet.
         found: usize,
     },
-    /// A header that says it is shorter than it can be.
+    /// A header with a length field below its minimum.
     #[error("{what} says it has {found} bytes, expected at least {expected}")]
     HeaderLength {
         /// The header.
         what: &'static str,
-        /// Its least length.
+        /// Its minimum.
         expected: usize,
         /// Its length field.
         found: usize,

@@ -1,9 +1,8 @@
 //! Formats on the wire: iSCSI PDUs, SCSI commands and data, Internet headers, capture files.
 //!
-//! Bytes in, plain data out, and back. Nothing here reads a socket or a clock, keeps state or decides what
-//! an unexpected value means for a session: `proto`, `iscsi_target` and `initiator` do. Peer bytes never panic;
-//! every `parse` checks what it reads. Reserved bits are ignored on receipt and zero on emission, as RFC 7143
-//! section 11.1 and SPC-5 section 3.3.11 ask.
+//! Bytes in, plain data out, and back. Nothing here reads a socket or a clock, keeps state or handles unexpected values
+//! for a session: `proto`, `iscsi_target` and `initiator` do. Peer bytes never panic; every `parse` checks its input.
+//! Reserved bits are ignored on receipt and zero on emission (RFC 7143 section 11.1 and SPC-5 section 3.3.11).
 
 mod be;
 pub mod inet;

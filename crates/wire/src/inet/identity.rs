@@ -1,13 +1,13 @@
-//! Identity of a TCP packet: a digest of everything that all copies of it have in common.
+//! Identity of a TCP packet: a digest of all fields that its copies share.
 //!
-//! A copy of a packet is the same transmission, seen again: by a second port of a mirror, by another device of the same
-//! host, at another layer of a driver, before and after a router. On its way change: link layer, tags and tunnels, TTL
-//! and traffic class (RFC 791, RFC 2474), and checksums, which hardware may fill in later. Everything else stays: length
-//! and identification, addresses, the TCP header with its options, and the data.
+//! A copy of a packet is the same transmission, captured again: by a second port of a mirror, by another device of the
+//! same host, at another layer of a driver, before and after a router. Fields that change on the way: link layer, tags
+//! and tunnels, TTL and traffic class (RFC 791, RFC 2474), and checksums, which hardware may fill in later. All others
+//! stay: length and identification, addresses, the TCP header with its options, and the data.
 //!
-//! A retransmission is another transmission of the same data. A new identification tells it from a copy wherever
-//! the sender numbers its packets. [`Identity::id`] is `None` or 0 where it does not: in IPv6, and in IPv4 packets that
-//! are never fragmented (RFC 6864 section 4.1).
+//! A retransmission is another transmission of the same data. A new identification distinguishes it from a copy if the
+//! sender numbers its packets. [`Identity::id`] is `None` or 0 if it does not: in IPv6, and in IPv4 packets that are
+//! never fragmented (RFC 6864 section 4.1).
 
 use super::segment;
 use crate::be;

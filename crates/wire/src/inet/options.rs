@@ -1,4 +1,4 @@
-//! The options of a TCP header that tell of its path: RFC 9293 section 3.2, RFC 7323, RFC 2018.
+//! TCP header options that describe the path: RFC 9293 section 3.2, RFC 7323, RFC 2018.
 
 use crate::be;
 
@@ -26,23 +26,23 @@ impl SackBlocks {
     }
 }
 
-/// What the options say.
+/// Options of a TCP header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Largest segment the sender of a SYN takes.
     pub mss: Option<u16>,
     /// Shift of the windows it will announce.
     pub window_scale: Option<u8>,
-    /// Whether it understands selective acknowledgements.
+    /// True if the sender supports selective acknowledgements.
     pub sack_permitted: bool,
-    /// What it has received out of order.
+    /// Blocks received out of order.
     pub sack: SackBlocks,
-    /// The capture has not kept all of them: what is not there may have been.
+    /// The capture has truncated the options: absent ones may have been there.
     pub is_cut: bool,
 }
 
 impl Options {
-    /// Reads the bytes behind the fixed part of the header. What is cut off or malformed ends the list.
+    /// Reads the bytes behind the fixed part of the header. A truncated or malformed option ends the list.
     #[must_use]
     pub fn parse(mut bytes: &[u8]) -> Self {
         let mut options = Self::default();

@@ -7,9 +7,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::Headers;
 
-/// Whether `packet`, whose lengths are `headers`, is for the link it was sent on: what a host's kernel says of itself
-/// (router solicitations, multicast reports, the search for duplicates of its addresses) and what programs say to
-/// their neighbours.
+/// True if `packet`, with the lengths `headers`, is for its own link only: a kernel's router solicitations, multicast
+/// reports and duplicate address detection, and link-local traffic of programs.
 #[must_use]
 pub fn stays_on_link(packet: &[u8], headers: &Headers) -> bool {
     match headers.version {

@@ -15,9 +15,9 @@ const TCP_LEN: usize = 20;
 /// A segment as it was on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment<'a> {
-    /// Who sent it.
+    /// Sender.
     pub src: SocketAddr,
-    /// Who gets it.
+    /// Receiver.
     pub dst: SocketAddr,
     /// Sequence number of the first byte.
     pub seq: u32,
@@ -27,7 +27,7 @@ pub struct Segment<'a> {
     pub flags: u8,
     /// The window as it stands in the header, not scaled.
     pub window: u16,
-    /// What the options say, as far as they were kept.
+    /// The options, as far as they were captured.
     pub options: Options,
     /// Bytes of IP it had, headers included.
     pub ip_len: usize,
@@ -96,7 +96,7 @@ pub(super) fn locate_protocol(packet: &[u8], wire_len: usize, protocol: u8) -> O
 
 fn v4(packet: &[u8], wire_len: usize, protocol: u8) -> Option<Place> {
     let header = packet.get(..20)?;
-    // A first fragment has a segment whose length cannot be told from it.
+    // The length of a first fragment's segment is unknown.
     if be::u16_at(header, 6) & 0x3fff != 0 {
         return None;
     }

@@ -1,4 +1,4 @@
-//! The fixed part of a TCP header: RFC 9293 section 3.1. Options and checksums are not looked at.
+//! The fixed part of a TCP header: RFC 9293 section 3.1. Options and checksums are not read.
 
 use super::{Headers, TCP};
 use crate::be;
@@ -9,7 +9,7 @@ pub const FIN: u8 = 0x01;
 pub const SYN: u8 = 0x02;
 /// The connection is at its end at once.
 pub const RST: u8 = 0x04;
-/// What has come is to be handed on at once.
+/// Push: the receiver delivers the data at once.
 pub const PSH: u8 = 0x08;
 /// The acknowledgement number means something.
 pub const ACK: u8 = 0x10;
@@ -22,7 +22,7 @@ const SEQ: usize = 4;
 const ACK_NUMBER: usize = 8;
 const FLAGS: usize = 13;
 
-/// What a TCP header says of its segment.
+/// Fields of a TCP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tcp {
     /// Port of the sender.

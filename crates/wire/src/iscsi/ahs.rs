@@ -1,6 +1,6 @@
 //! Additional header segments: RFC 7143 sections 11.2.2 to 11.2.2.4.
 //!
-//! Each begins with AHSLength (two bytes: what follows AHSType, without padding) and AHSType.
+//! Each begins with AHSLength (two bytes: length behind AHSType, without padding) and AHSType.
 
 use super::padding;
 use crate::be;
@@ -24,13 +24,13 @@ pub enum Ahs<'a> {
     },
 }
 
-/// Why the segments cannot be read. Places are bytes from the first segment's beginning.
+/// Reasons why the segments cannot be read. Offsets are in bytes from the first segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AhsError {
     /// A segment ends behind the end of all.
     #[error("the additional header segment at byte {at} needs {expected} bytes, {found} are there")]
     Truncated {
-        /// Where the segment begins.
+        /// Offset of the segment.
         at: usize,
         /// Bytes the segment needs, padding included.
         expected: usize,
@@ -42,7 +42,7 @@ pub enum AhsError {
         "the additional header segment of type {kind} at byte {at} has AHSLength {found}, expected {expected}"
     )]
     Length {
-        /// Where the segment begins.
+        /// Offset of the segment.
         at: usize,
         /// AHSType.
         kind: u8,

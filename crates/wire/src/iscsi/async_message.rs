@@ -4,7 +4,7 @@ use super::Lun;
 use super::field::*;
 
 pdu! {
-    /// Tells the initiator what it did not ask for.
+    /// Reports an event to the initiator: RFC 7143 section 11.9.
     AsyncMessage, fixed [1: 0x80, 16: 0xff, 17: 0xff, 18: 0xff, 19: 0xff];
     /// One of [`async_event`](crate::iscsi::async_event).
     event: u8 = At(36),

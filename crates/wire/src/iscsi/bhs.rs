@@ -1,13 +1,10 @@
 //! The basic header segment as every PDU shares it: RFC 7143 section 11.2.1.
 //!
-//! This view is what a receiver needs before it knows the PDU: how many bytes follow, and whose they are.
+//! A receiver needs this view before it knows the PDU: the lengths of the segments behind it, and the owner of the PDU.
 
-use super::field::Header;
+use super::header::Header;
 use super::{Error, Lun, Opcode};
 use crate::be;
-
-/// Bytes of a basic header segment.
-pub const BHS_LEN: usize = 48;
 
 /// The tag that means "none" in an initiator or target task tag.
 pub const RESERVED_TAG: u32 = 0xffff_ffff;
@@ -17,19 +14,29 @@ pub const fn padding(len: usize) -> usize {
     len.wrapping_neg() % 4
 }
 
-/// A borrowed basic header segment; no field is checked until it is asked for.
+impl Opcode {
+    /// The PDU of a six-bit code.
+    ///
+    /// # Errors
+    /// [`Error::UnknownOpcode`] for a code that is not assigned.
+    pub fn from_code(code: u8) -> Result<Self, Error> {
+        Self::ALL.into_iter().find(|opcode| opcode.code() == code).ok_or(Error::UnknownOpcode { found: code })
+    }
+}
+
+/// A borrowed basic header segment; fields are checked when they are read.
 #[derive(Clone, Copy, Debug)]
 pub struct Bhs<'a> {
     bytes: &'a Header,
 }
 
 impl<'a> Bhs<'a> {
-    /// Looks at a header.
+    /// Wraps the bytes of a header.
     pub const fn new(bytes: &'a Header) -> Self {
         Self { bytes }
     }
 
-    /// Which PDU this is.
+    /// PDU of the header.
     ///
     /// # Errors
     /// [`Error::UnknownOpcode`] for a code that RFC 7143 section 11.2.1.2 does not assign.
@@ -70,6 +77,7 @@ impl<'a> Bhs<'a> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::header::BHS_LEN;
     use super::*;
 
     #[test]

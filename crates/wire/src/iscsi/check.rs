@@ -1,9 +1,9 @@
-//! What the test of every PDU does.
+//! The common test of every PDU.
 
 use super::{BHS_LEN, Bhs, Opcode, Pdu};
 
-/// The header `hex` reads as `pdu`; `pdu` writes the same bytes over a buffer of 0xa5, so that an unset byte shows;
-/// what is read from a header of all ones writes and reads the same again.
+/// Checks that the header `hex` reads as `pdu`, and that `pdu` writes the same bytes over a buffer of 0xa5, which shows
+/// unset bytes; a header of all ones must survive reading and writing unchanged.
 #[track_caller]
 pub(super) fn check(hex: &str, pdu: impl Into<Pdu>) {
     let (bytes, pdu) = (header(hex), pdu.into());

@@ -20,7 +20,7 @@ macro_rules! codes {
 }
 
 codes! {
-    /// Why a PDU was refused: RFC 7143 section 11.17.1.
+    /// Reason of a Reject: RFC 7143 section 11.17.1.
     reject_reason {
         DATA_DIGEST_ERROR = 0x02, "data digest error";
         SNACK_REJECT = 0x03, "SNACK rejected";
@@ -35,21 +35,21 @@ codes! {
         WAITING_FOR_LOGOUT = 0x0c, "waiting for logout";
     }
 
-    /// Where a login stands (CSG, NSG): RFC 7143 section 11.12.3.
+    /// Stage of a login (CSG, NSG): RFC 7143 section 11.12.3.
     login_stage {
         SECURITY = 0, "security negotiation";
         OPERATIONAL = 1, "operational negotiation";
         FULL_FEATURE = 3, "full feature phase";
     }
 
-    /// What to close: RFC 7143 section 11.14.1.
+    /// Scope of a logout: RFC 7143 section 11.14.1.
     logout_reason {
         CLOSE_SESSION = 0, "close the session";
         CLOSE_CONNECTION = 1, "close the connection";
         RECOVERY = 2, "remove the connection for recovery";
     }
 
-    /// How a logout ended: RFC 7143 section 11.15.1.
+    /// Result of a logout: RFC 7143 section 11.15.1.
     logout_response {
         CLOSED = 0, "closed";
         CID_NOT_FOUND = 1, "connection id not found";
@@ -69,7 +69,7 @@ codes! {
         TASK_REASSIGN = 8, "task reassign";
     }
 
-    /// How a task management function ended: RFC 7143 section 11.6.1.
+    /// Result of a task management function: RFC 7143 section 11.6.1.
     task_response {
         COMPLETE = 0, "function complete";
         NO_SUCH_TASK = 1, "task does not exist";
@@ -81,7 +81,7 @@ codes! {
         REJECTED = 255, "function rejected";
     }
 
-    /// What an Asynchronous Message is about: RFC 7143 section 11.9.1.
+    /// Event of an Asynchronous Message: RFC 7143 section 11.9.1.
     async_event {
         SCSI = 0, "SCSI asynchronous event";
         LOGOUT_REQUESTED = 1, "target requests logout";
@@ -92,7 +92,7 @@ codes! {
         VENDOR = 255, "vendor-specific event";
     }
 
-    /// What a SNACK asks for: RFC 7143 section 11.16.1.
+    /// Kind of a SNACK: RFC 7143 section 11.16.1.
     snack_kind {
         DATA_OR_R2T = 0, "Data-In or R2T PDUs again";
         STATUS = 1, "status PDUs again";

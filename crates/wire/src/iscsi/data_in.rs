@@ -1,6 +1,7 @@
 //! SCSI Data-In: RFC 7143 section 11.7.
 
 use super::field::*;
+use super::header::Header;
 use super::{Error, Lun};
 
 pdu! {
@@ -32,7 +33,7 @@ pdu! {
     max_cmd_sn: u32 = MAX_CMD_SN,
     /// Number of this PDU among the command's, from 0.
     data_sn: u32 = DATA_SN,
-    /// Where in the command's data this begins, in bytes.
+    /// Offset in the command's data, in bytes.
     buffer_offset: u32 = BUFFER_OFFSET,
     /// Bytes; see `overflow` and `underflow`.
     residual: u32 = RESIDUAL,

@@ -4,7 +4,7 @@ use super::Lun;
 use super::field::*;
 
 pdu! {
-    /// Carries write data to the target, unsolicited or asked for by an R2T.
+    /// Carries write data to the target, unsolicited or solicited by an R2T.
     DataOut, fixed [];
     /// F: the last PDU of its sequence.
     is_final: bool = FINAL,
@@ -20,7 +20,7 @@ pdu! {
     exp_stat_sn: u32 = EXP_STAT_SN,
     /// Number of this PDU in its sequence, from 0.
     data_sn: u32 = DATA_SN,
-    /// Where in the command's data this begins, in bytes.
+    /// Offset in the command's data, in bytes.
     buffer_offset: u32 = BUFFER_OFFSET,
 }
 

@@ -1,4 +1,4 @@
-//! What can be wrong with an iSCSI header.
+//! Errors of an iSCSI header.
 
 use super::Opcode;
 
@@ -14,15 +14,15 @@ pub enum Error {
     /// Another PDU than the caller reads.
     #[error("found a {found:?} PDU where {expected:?} was expected")]
     WrongOpcode {
-        /// What the caller reads.
+        /// PDU that the caller reads.
         expected: Opcode,
-        /// What the header is.
+        /// PDU of the header.
         found: Opcode,
     },
     /// The data segment of a SCSI response is shorter than the sense data it announces.
     #[error("the data segment of a SCSI response has {found} bytes, expected at least {expected}")]
     SenseLength {
-        /// Bytes that the two-byte SenseLength and what it counts need.
+        /// Bytes of SenseLength and of the sense data that it announces.
         expected: usize,
         /// Bytes of the data segment.
         found: usize,

@@ -1,16 +1,14 @@
-//! The table from which a PDU's `parse` and `emit` are made, so that the two cannot disagree.
+//! The table that generates a PDU's `parse` and `emit`, so that they agree.
 //!
-//! A *place* says where a value lies in the 48 bytes of a header and how it is stored. [`pdu!`] takes one line
-//! per field, `name: type = place`, and makes the struct and both directions. Bits that no line names are
-//! reserved: not looked at by `parse`, zeroed by `emit`.
+//! A *place* is the position of a value in the 48 bytes of a header and its encoding. [`pdu!`] takes one line per
+//! field, `name: type = place`, and makes the struct and both directions. Bits without a line are reserved: ignored by
+//! `parse`, zeroed by `emit`.
 
-use super::{BHS_LEN, Error, Lun};
+use super::header::Header;
+use super::{Error, Lun};
 use crate::be;
 
-/// The bytes of a basic header segment.
-pub(super) type Header = [u8; BHS_LEN];
-
-/// Where and how a value of type `T` is stored in a header.
+/// Position and encoding of a value of type `T` in a header.
 pub(super) trait Place<T> {
     fn load(&self, header: &Header) -> Result<T, Error>;
     /// Stores into a header that is zero at this place.
@@ -125,7 +123,7 @@ impl Place<u32> for DataSegmentLen {
 pub(super) const IMMEDIATE: Bit = Bit { at: 0, mask: 0x40 };
 /// F of most PDUs, T (transit) of login PDUs.
 pub(super) const FINAL: Bit = Bit { at: 1, mask: 0x80 };
-/// C of text and login PDUs: the text goes on in the next PDU.
+/// C of text and login PDUs: the text continues in the next PDU.
 pub(super) const CONTINUE: Bit = Bit { at: 1, mask: 0x40 };
 pub(super) const LUN: At = At(8);
 pub(super) const ITT: At = At(16);
@@ -160,8 +158,8 @@ macro_rules! pdu {
             ///
             /// # Errors
             /// [`Error::UnknownOpcode`](crate::iscsi::Error::UnknownOpcode) and
-            /// [`Error::WrongOpcode`](crate::iscsi::Error::WrongOpcode) if the header is of another PDU, and what
-            /// the fields say.
+            /// [`Error::WrongOpcode`](crate::iscsi::Error::WrongOpcode) if the header is of another PDU, and the errors
+            /// of its fields.
             pub fn parse(header: &[u8; crate::iscsi::BHS_LEN]) -> Result<Self, crate::iscsi::Error> {
                 let (expected, found) =
                     (crate::iscsi::Opcode::$name, crate::iscsi::Bhs::new(header).opcode()?);

@@ -7,7 +7,7 @@ pdu! {
     LoginResponse, fixed [];
     /// T: the target agrees to leave the current stage for `nsg`.
     transit: bool = FINAL,
-    /// C: the text goes on in the next response.
+    /// C: the text continues in the next response.
     is_continued: bool = CONTINUE,
     /// Current stage, one of [`login_stage`](crate::iscsi::login_stage); 2 bits.
     csg: u8 = Bits { at: 1, shift: 2, mask: 0x03 },

@@ -7,6 +7,7 @@
 mod bhs;
 mod error;
 mod field;
+mod header;
 mod opcode;
 mod pdu;
 
@@ -38,7 +39,7 @@ mod check;
 
 pub use crate::scsi::Lun;
 pub use async_message::AsyncMessage;
-pub use bhs::{BHS_LEN, Bhs, RESERVED_TAG, padding};
+pub use bhs::{Bhs, RESERVED_TAG, padding};
 pub use code::{
     async_event, login_stage, login_status, logout_reason, logout_response as logout_response_code,
     reject_reason, snack_kind, task_function, task_response,
@@ -46,6 +47,7 @@ pub use code::{
 pub use data_in::DataIn;
 pub use data_out::DataOut;
 pub use error::Error;
+pub use header::BHS_LEN;
 pub use login_request::LoginRequest;
 pub use login_response::LoginResponse;
 pub use logout_request::LogoutRequest;

@@ -4,7 +4,7 @@ use super::Lun;
 use super::field::*;
 
 pdu! {
-    /// Answers a NOP-Out (`itt` given), asks for one (`ttt` given), or only tells the command window.
+    /// Answers a NOP-Out (`itt` given), requests one (`ttt` given), or only updates the command window.
     NopIn, fixed [1: 0x80];
     /// Bytes of ping data.
     data_segment_len: u32 = DataSegmentLen,

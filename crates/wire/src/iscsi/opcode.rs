@@ -1,8 +1,6 @@
 //! The eighteen PDUs by their operation codes: RFC 7143 section 11.2.1.2.
 
-use super::Error;
-
-/// Which PDU a header is.
+/// Operation code: the PDU of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "each is the name of its PDU, described at the type of that name")]
@@ -28,7 +26,7 @@ pub enum Opcode {
 }
 
 impl Opcode {
-    /// All of them, in the order of their codes.
+    /// All operation codes in ascending order.
     pub const ALL: [Self; 18] = [
         Self::NopOut,
         Self::ScsiCommand,
@@ -50,20 +48,12 @@ impl Opcode {
         Self::Reject,
     ];
 
-    /// The PDU of a six-bit code.
-    ///
-    /// # Errors
-    /// [`Error::UnknownOpcode`] for a code that is not assigned.
-    pub fn from_code(code: u8) -> Result<Self, Error> {
-        Self::ALL.into_iter().find(|opcode| opcode.code() == code).ok_or(Error::UnknownOpcode { found: code })
-    }
-
     /// The six-bit code.
     pub const fn code(self) -> u8 {
         self as u8
     }
 
-    /// Whether an initiator sends it; a target sends the others.
+    /// True for PDUs of an initiator; a target sends the others.
     pub const fn is_request(self) -> bool {
         self.code() < 0x20
     }

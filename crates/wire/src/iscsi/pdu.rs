@@ -15,7 +15,7 @@ macro_rules! pdus {
             /// Reads a header by its opcode.
             ///
             /// # Errors
-            /// [`Error::UnknownOpcode`], and what the PDU's own `parse` reports.
+            /// [`Error::UnknownOpcode`], and the errors of the PDU's own `parse`.
             pub fn parse(header: &[u8; BHS_LEN]) -> Result<Self, Error> {
                 Ok(match Bhs::new(header).opcode()? {
                     $(Opcode::$name => Self::$name($name::parse(header)?),)+
@@ -32,7 +32,7 @@ macro_rules! pdus {
                 }
             }
 
-            /// Which PDU this is.
+            /// Operation code of the PDU.
             pub const fn opcode(&self) -> Opcode {
                 match self {
                     $(Self::$name(_) => Opcode::$name,)+
@@ -70,8 +70,8 @@ pdus! {
 }
 
 impl Pdu {
-    /// Bytes of the data segment that this header announces; 0 for PDUs that have none. What a peer really
-    /// sent behind its header is [`Bhs::data_segment_len`].
+    /// Bytes of the data segment that this header announces; 0 for PDUs without one. [`Bhs::data_segment_len`] is the
+    /// length in the received header.
     pub const fn data_segment_len(&self) -> u32 {
         match self {
             Self::NopOut(pdu) => pdu.data_segment_len,

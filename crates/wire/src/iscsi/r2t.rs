@@ -20,7 +20,7 @@ pdu! {
     max_cmd_sn: u32 = MAX_CMD_SN,
     /// Number of this R2T among the command's, from 0.
     r2t_sn: u32 = DATA_SN,
-    /// Where in the command's data the wanted part begins, in bytes.
+    /// Offset of the requested part in the command's data, in bytes.
     buffer_offset: u32 = BUFFER_OFFSET,
     /// Bytes wanted: 1 … MaxBurstLength.
     desired_len: u32 = RESIDUAL,

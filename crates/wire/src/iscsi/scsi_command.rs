@@ -1,10 +1,11 @@
 //! SCSI Command: RFC 7143 section 11.3.
 
 use super::field::*;
+use super::header::Header;
 use super::{Error, Lun};
 
 pdu! {
-    /// Asks a target to execute a SCSI command, with immediate data if there is a data segment.
+    /// Requests execution of a SCSI command, with immediate data in the data segment.
     ScsiCommand, fixed [];
     /// I: delivered outside the order of CmdSN.
     immediate: bool = IMMEDIATE,
@@ -14,7 +15,7 @@ pdu! {
     read: bool = Bit { at: 1, mask: 0x40 },
     /// W: data flows to the target.
     write: bool = Bit { at: 1, mask: 0x20 },
-    /// How the task is ordered among others.
+    /// Task attribute: order among other tasks.
     attribute: TaskAttribute = Attribute,
     /// Additional header segments, in words of four bytes.
     ahs_len: u8 = At(4),
@@ -41,7 +42,7 @@ pub enum TaskAttribute {
     Untagged,
     /// May be reordered.
     Simple,
-    /// After all that came before, before all that come after.
+    /// After all earlier tasks, before all later ones.
     Ordered,
     /// Before all that wait.
     HeadOfQueue,

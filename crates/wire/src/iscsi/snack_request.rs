@@ -18,7 +18,7 @@ pdu! {
     exp_stat_sn: u32 = EXP_STAT_SN,
     /// First missing DataSN, R2TSN or StatSN.
     beg_run: u32 = At(40),
-    /// How many are missing; 0 means all from there on.
+    /// Number of missing PDUs; 0 means all from there on.
     run_length: u32 = At(44),
 }
 

@@ -1,30 +1,30 @@
 //! Text keys and their values: RFC 7143 section 6.1.
 //!
-//! `key=value` in UTF-8, each ended by a NUL. What a key means, and which values it may have, is `proto`'s.
-//! Text that was split over several PDUs (the C bit) is joined by the caller first.
+//! `key=value` in UTF-8, each ended by a NUL. `proto` knows the keys and their valid values. The caller joins text that
+//! was split over several PDUs (the C bit) first.
 
 /// Most bytes of a key.
 pub const KEY_LEN_MAX: usize = 63;
 
-/// Why a data segment is not key=value text. Places are bytes from its beginning.
+/// Reasons why a data segment is not key=value text. Offsets are in bytes from its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TextError {
     /// The last pair has no NUL.
     #[error("the pair at byte {at} is not ended by a NUL")]
     NotTerminated {
-        /// Where the pair begins.
+        /// Offset of the pair.
         at: usize,
     },
     /// A pair without an equals sign.
     #[error("the pair at byte {at} has no equals sign")]
     NoEquals {
-        /// Where the pair begins.
+        /// Offset of the pair.
         at: usize,
     },
     /// An empty or too long key.
     #[error("the key at byte {at} has {found} bytes, expected 1 to {KEY_LEN_MAX}")]
     KeyLength {
-        /// Where the key begins.
+        /// Offset of the key.
         at: usize,
         /// Its bytes.
         found: usize,
@@ -34,7 +34,7 @@ pub enum TextError {
         "the key has the byte {found:#04x} at byte {at}, expected a letter, a digit or one of . - + @ _ #"
     )]
     KeyCharacter {
-        /// Where the character is.
+        /// Offset of the character.
         at: usize,
         /// The character.
         found: u8,
@@ -42,7 +42,7 @@ pub enum TextError {
     /// A value that is not UTF-8.
     #[error("the value at byte {at} is not UTF-8")]
     NotUtf8 {
-        /// Where the value begins.
+        /// Offset of the value.
         at: usize,
     },
 }
@@ -91,7 +91,7 @@ pub struct TextWriter<'a> {
 }
 
 impl<'a> TextWriter<'a> {
-    /// Goes on at the end of `bytes`.
+    /// Continues at the end of `bytes`.
     pub const fn new(bytes: &'a mut Vec<u8>) -> Self {
         Self { bytes }
     }
@@ -110,7 +110,7 @@ impl<'a> TextWriter<'a> {
     }
 }
 
-/// Why a value is not of the kind that its key wants.
+/// Reasons why a value is not of its key's type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
     /// Neither decimal nor hexadecimal, or above 2^64 − 1.

@@ -8,9 +8,9 @@ pdu! {
     TextRequest, fixed [];
     /// I: delivered outside the order of CmdSN.
     immediate: bool = IMMEDIATE,
-    /// F: the initiator has nothing more to say.
+    /// F: the initiator ends the negotiation.
     is_final: bool = FINAL,
-    /// C: the text goes on in the next request.
+    /// C: the text continues in the next request.
     is_continued: bool = CONTINUE,
     /// Bytes of text.
     data_segment_len: u32 = DataSegmentLen,

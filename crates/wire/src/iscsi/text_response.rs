@@ -8,7 +8,7 @@ pdu! {
     TextResponse, fixed [];
     /// F: the negotiation is over.
     is_final: bool = FINAL,
-    /// C: the text goes on in the next response.
+    /// C: the text continues in the next response.
     is_continued: bool = CONTINUE,
     /// Bytes of text.
     data_segment_len: u32 = DataSegmentLen,
@@ -16,7 +16,7 @@ pdu! {
     lun: Lun = LUN,
     /// Initiator task tag of the request.
     itt: u32 = ITT,
-    /// Target transfer tag: given if the target wants to go on, else the reserved tag.
+    /// Target transfer tag: given if the target continues, else the reserved tag.
     ttt: u32 = TTT,
     /// StatSN.
     stat_sn: u32 = STAT_SN,

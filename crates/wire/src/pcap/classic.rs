@@ -1,7 +1,8 @@
 //! The older format, pcap: one header, then packets, all of one link layer.
 
-use super::error::within;
-use super::{BLOCK_LEN_MAX, Error, Found, Integers, Packet};
+use super::error::{Error, within};
+use super::integers::Integers;
+use super::packet::{BLOCK_LEN_MAX, Found, Packet};
 
 /// Bytes of the file's header.
 pub(super) const FILE_HEADER_LEN: usize = 24;
@@ -15,10 +16,10 @@ mod field {
     pub(super) const ORIGINAL: usize = 12;
 }
 
-/// The low bits of the link field; the others tell of frame check sequences.
+/// The low bits of the link field; the others describe frame check sequences.
 const LINK_MASK: u32 = 0xffff;
 
-/// What the header of a pcap file says.
+/// The header of a pcap file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Classic {
     integers: Integers,

@@ -1,4 +1,4 @@
-//! What can be wrong with a capture file.
+//! Errors of a capture file.
 
 /// A file, or a place in it, that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -9,7 +9,7 @@ pub enum Error {
         /// The first four bytes.
         found: u32,
     },
-    /// A section whose byte order cannot be told.
+    /// A section of unknown byte order.
     #[error("a section begins with byte order {found:08x}, expected 1a2b3c4d or 4d3c2b1a")]
     ByteOrder {
         /// The four bytes.
@@ -18,7 +18,7 @@ pub enum Error {
     /// A length that no block can have.
     #[error("{what} of {found} bytes, expected {min} to {max}")]
     Length {
-        /// What has the length.
+        /// Owner of the length.
         what: &'static str,
         /// The length.
         found: usize,

@@ -1,54 +1,21 @@
 //! Capture files, packet by packet: pcap and pcapng in every byte order and resolution of time.
 //!
-//! [`Decoder`] looks at the beginning of what is left of a file and says what stands there; who owns the file and the
-//! buffer hands on the next bytes; [`write`] makes the blocks of a pcapng file. Packets are not looked into (`inet` does).
-//! Read first: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng.
+//! [`Decoder`] decodes the first item of the remaining bytes; the owner of the file and the buffer provides the next
+//! bytes; [`write`] makes the blocks of a pcapng file. `inet` decodes packets. Read first: draft-ietf-opsawg-pcap and
+//! draft-ietf-opsawg-pcapng.
 
 mod classic;
 mod error;
 mod integers;
 mod ng;
+mod packet;
 pub mod write;
 
 pub use error::Error;
+pub use packet::{BLOCK_LEN_MAX, Found, Packet};
 
 use classic::Classic;
-use integers::Integers;
 use ng::Ng;
-
-/// Bytes that one block or packet of a file may have at most; a longer one is taken as damage.
-pub const BLOCK_LEN_MAX: usize = 16 << 20;
-
-/// One packet of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packet<'a> {
-    /// Nanoseconds since 1970, or since whatever the file counts from.
-    pub t_ns: u64,
-    /// Its link layer, as LINKTYPE_ numbers of tcpdump.org: 1 is Ethernet.
-    pub link: u32,
-    /// Number of its interface in the section; 0 in a pcap file, which has one.
-    pub interface: u32,
-    /// Bytes it had on the wire.
-    pub len: usize,
-    /// The first of them, as many as were kept.
-    pub bytes: &'a [u8],
-}
-
-/// What stands at the beginning of the bytes that were shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found<'a> {
-    /// Too little to say: that many bytes are needed.
-    More(usize),
-    /// A packet; what follows begins behind `len` bytes.
-    Packet {
-        /// Bytes of the file it takes.
-        len: usize,
-        /// The packet.
-        packet: Packet<'a>,
-    },
-    /// Something else of that many bytes: a header, an interface, statistics.
-    Other(usize),
-}
 
 /// Reads one file from its beginning.
 #[derive(Clone, Debug, Default)]
@@ -70,10 +37,10 @@ impl Decoder {
         Self::default()
     }
 
-    /// Looks at `bytes`, which begin where the last thing that was found has ended.
+    /// Decodes the first item of `bytes`, which begin at the end of the previous one.
     ///
     /// # Errors
-    /// [`Error`] if this is no capture file, or one that is damaged here; what was found before is good.
+    /// [`Error`] if this is no capture file, or one that is damaged here; earlier items are valid.
     pub fn decode<'a>(&mut self, bytes: &'a [u8]) -> Result<Found<'a>, Error> {
         match &mut self.format {
             Format::Classic(file) => file.decode(bytes),
@@ -96,7 +63,7 @@ impl Decoder {
         }
     }
 
-    /// The name of an interface of the section that is being read; empty if nothing says it.
+    /// Name of an interface of the current section; empty if the file has none.
     pub fn interface_name(&self, number: u32) -> &str {
         match &self.format {
             Format::Ng(file) => file.interface_name(number),
@@ -104,7 +71,7 @@ impl Decoder {
         }
     }
 
-    /// Packets that the capturing host said it lost (pcapng's interface statistics); 0 where a file says nothing.
+    /// Packets lost by the capturing host (pcapng's interface statistics); 0 without such statistics.
     pub fn dropped(&self) -> u64 {
         match &self.format {
             Format::Ng(file) => file.dropped(),

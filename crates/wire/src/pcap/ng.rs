@@ -1,7 +1,8 @@
 //! The newer format, pcapng: blocks; sections that may each have a byte order, interfaces that each have a resolution.
 
-use super::error::within;
-use super::{BLOCK_LEN_MAX, Error, Found, Integers, Packet};
+use super::error::{Error, within};
+use super::integers::Integers;
+use super::packet::{BLOCK_LEN_MAX, Found, Packet};
 
 /// Type of the block that a section begins with; reads the same in both byte orders.
 pub(super) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
@@ -73,7 +74,7 @@ impl Resolution {
     }
 
     fn to_ns(self, units: u64, offset_s: i64) -> u64 {
-        // What nearly every file has, without a division of each packet's time.
+        // The case of nearly every file, without a division of each packet's time.
         if offset_s == 0 && self.unit_ns > 0 {
             return units.saturating_mul(self.unit_ns);
         }
@@ -95,7 +96,7 @@ impl Ng {
             .fold(self.dropped_before, |sum, interface| sum.saturating_add(interface.dropped))
     }
 
-    /// The name of an interface; empty if there is none.
+    /// Name of an interface; empty without a name.
     pub(super) fn interface_name(&self, number: u32) -> &str {
         self.interfaces.get(number as usize).map_or("", |interface| &interface.name)
     }
@@ -187,7 +188,7 @@ impl Ng {
         let (units, captured, len) = if kind == SIMPLE_PACKET {
             let len = integers.u32_at(body, 0) as usize;
             let limit = if interface.snap_len == 0 { usize::MAX } else { interface.snap_len };
-            // It ends where its block does; up to three bytes of padding cannot be told otherwise.
+            // It ends with its block; up to three bytes of padding look like data.
             (0, len.min(limit).min(body.len() - head), len)
         } else {
             let units = u64::from(integers.u32_at(body, 4)) << 32 | u64::from(integers.u32_at(body, 8));

@@ -6,7 +6,7 @@ use super::*;
 #[derive(Clone, Debug, PartialEq)]
 struct Kept(u64, u32, usize, Vec<u8>);
 
-/// Everything found in a file that is shown one byte more at a time, and the error that ended it.
+/// All items of a file that is decoded one byte more at a time, and the error at its end.
 fn read(file: &[u8]) -> (Vec<Kept>, Option<Error>, u64) {
     let (mut decoder, mut at, mut packets) = (Decoder::new(), 0, Vec::new());
     let mut shown = 0;

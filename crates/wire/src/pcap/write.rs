@@ -1,7 +1,7 @@
 //! Blocks of a pcapng file, little-endian, with times in nanoseconds (draft-ietf-opsawg-pcapng sections 4.1 to 4.6).
 //!
-//! Each function appends one whole block to a buffer; who owns the file decides when that is written. [`check`] says
-//! what a run of such blocks holds, for whoever got them from somebody else. Nothing else is written or checked here.
+//! Each function appends one whole block to a buffer; the owner of the file decides when it is written. [`check`]
+//! validates a run of such blocks from another host. Nothing else is written or checked here.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ pub const LINK_ETHERNET: u16 = 1;
 /// LINKTYPE_RAW: packets begin with their IP header.
 pub const LINK_RAW: u16 = 101;
 
-/// What a packet takes in a file besides its bytes and their padding.
+/// Bytes of a packet in a file besides its data and their padding.
 pub const PACKET_OVERHEAD: usize = ng::FRAME_LEN + PACKET_HEAD;
 /// Interface, time, kept and whole length.
 const PACKET_HEAD: usize = 20;
@@ -37,14 +37,14 @@ mod option {
     pub(super) const STATISTICS_DELIVERED: u16 = 8;
 }
 
-/// What a section says of itself.
+/// Metadata of a section.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Section<'a> {
-    /// In what circumstances it was made.
+    /// Circumstances of the capture.
     pub comment: &'a str,
     /// The machine.
     pub hardware: &'a str,
-    /// Its operating system.
+    /// Operating system.
     pub system: &'a str,
     /// The program.
     pub application: &'a str,
@@ -53,28 +53,28 @@ pub struct Section<'a> {
 /// An interface, numbered from 0 in the order of their blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Interface<'a> {
-    /// Its name.
+    /// Name.
     pub name: &'a str,
-    /// What it is, if the name does not say it.
+    /// Description, where the name is not enough.
     pub description: &'a str,
     /// LINKTYPE_ number.
     pub link: u16,
     /// Bytes of a packet that are kept at most.
     pub snap_bytes: u32,
-    /// Which packets are kept, as users write it; empty if all are.
+    /// Filter as the user wrote it; empty if all packets are kept.
     pub filter: &'a str,
 }
 
-/// What became of an interface's packets since its capture began.
+/// Counters of an interface's packets since its capture began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Statistics {
     /// The filter let them through (isb_filteraccept).
     pub accepted: u64,
     /// The kernel had no room for them (isb_osdrop).
     pub system_drops: u64,
-    /// Nobody had room for them behind the kernel (isb_ifdrop).
+    /// Dropped behind the kernel for want of memory (isb_ifdrop).
     pub later_drops: u64,
-    /// They were handed on (isb_usrdeliv).
+    /// Delivered to the user (isb_usrdeliv).
     pub delivered: u64,
 }
 
@@ -138,7 +138,7 @@ pub fn packet(out: &mut Vec<u8>, interface: u32, t_ns: u64, len: u32, parts: &[&
     out.extend_from_slice(&block_len.to_le_bytes());
 }
 
-/// Appends what is known of an interface's losses at `t_ns`.
+/// Appends the counters of an interface at `t_ns`.
 pub fn statistics(out: &mut Vec<u8>, interface: u32, t_ns: u64, statistics: &Statistics) {
     block(out, ng::STATISTICS, |out| {
         for word in [interface, (t_ns >> 32) as u32, t_ns as u32] {
@@ -156,8 +156,8 @@ pub fn statistics(out: &mut Vec<u8>, interface: u32, t_ns: u64, statistics: &Sta
     });
 }
 
-/// Appends a block of `len` bytes that says nothing, so that what follows begins where somebody wants it: a list of names
-/// without a name, and a comment of spaces. `len` is one that [`padding_len`] has given.
+/// Appends an empty block of `len` bytes, which aligns the next one: a name resolution block without a name, with a
+/// comment of spaces. `len` must come from [`padding_len`].
 pub fn padding(out: &mut Vec<u8>, len: usize) {
     block(out, ng::NAMES, |out| {
         // nrb_record_end.
@@ -180,31 +180,31 @@ pub const fn padding_len(len: u64, unit: u64) -> usize {
     }
 }
 
-/// Why bytes are not what this module writes.
+/// Reasons why bytes are not output of this module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NotWritten {
     /// A block that is cut off, or whose lengths are impossible or differ.
     #[error("a block at byte {at} of {len} bytes, expected a whole one of a multiple of 4")]
     Length {
-        /// Where it begins.
+        /// Offset of the block.
         at: usize,
-        /// The length it says.
+        /// Length in its header.
         len: usize,
     },
     /// A block of another kind.
     #[error("a block of type {kind:08x} at byte {at}, expected {expected}")]
     Kind {
-        /// Where it begins.
+        /// Offset of the block.
         at: usize,
-        /// Its type.
+        /// Type.
         kind: u32,
-        /// What may stand there.
+        /// Expected block types.
         expected: &'static str,
     },
     /// A packet or statistics of an interface that is not described.
     #[error("interface {found} at byte {at}, {described} are described")]
     Interface {
-        /// Where the block begins.
+        /// Offset of the block.
         at: usize,
         /// The interface's number.
         found: usize,
@@ -213,7 +213,7 @@ pub enum NotWritten {
     },
 }
 
-/// How many interfaces the header of a file describes: one section and its interfaces, as written here.
+/// Number of interfaces in the header of a file: one section and its interfaces, as written here.
 ///
 /// # Errors
 /// [`NotWritten`] for anything else.
@@ -238,7 +238,7 @@ pub fn check_header(bytes: &[u8]) -> Result<usize, NotWritten> {
     Ok(described)
 }
 
-/// How many packets are in a run of packets and statistics of a file that describes so many interfaces.
+/// Number of packets in a run of packets and statistics of a file with so many interfaces.
 ///
 /// # Errors
 /// [`NotWritten`] if there is anything else, or not all of it.

@@ -1,6 +1,6 @@
 //! Block limits VPD page B0h: SBC-4 section 6.6.4.
 //!
-//! Atomic writes and the write-same and unmap details beyond the maxima are not told.
+//! Atomic writes and the write-same and unmap details beyond the maxima are not reported.
 
 use super::DataError;
 use super::vpd::{VpdPage, page};
@@ -9,7 +9,7 @@ use crate::be;
 /// Bytes behind the page header since SBC-3; SBC-2 had 12.
 const BODY_LEN: usize = 60;
 
-/// Transfer sizes that suit a logical unit. Lengths are in logical blocks; 0 means not told.
+/// Transfer sizes that suit a logical unit. Lengths are in logical blocks; 0 means not reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockLimits {
     /// WSNZ: a WRITE SAME of 0 blocks is refused.

@@ -58,7 +58,7 @@ impl Capacity16 {
     /// Bytes of the data.
     pub const LEN: usize = 32;
 
-    /// Least bytes that tell the size.
+    /// Least length with the size in it.
     const LEN_MIN: usize = 12;
 
     /// Writes the data.
@@ -82,7 +82,7 @@ impl Capacity16 {
         bytes
     }
 
-    /// Reads the data; what is cut off behind the block length is 0.
+    /// Reads the data; truncated fields behind the block length are 0.
     ///
     /// # Errors
     /// [`DataError::Truncated`] below 12 bytes.
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn cut_off_data() {
-        // The beginning of what tgt returns.
+        // First bytes of tgt's data.
         let capacity = Capacity16::parse(&bytes("0000000000007fff 00000200 0003"));
         let expected = Capacity16 {
             last_lba: 0x7fff,

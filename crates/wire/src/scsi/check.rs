@@ -1,4 +1,4 @@
-//! What the test of every returned data does.
+//! The common test of all returned data.
 
 /// Bytes in hexadecimal, with any spaces.
 #[track_caller]

@@ -1,4 +1,4 @@
-//! What can be wrong with the data a command returns, and text fields.
+//! Errors of the data that a command returns, and text fields.
 
 /// Data that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -18,9 +18,9 @@ pub enum DataError {
     Value {
         /// The data.
         what: &'static str,
-        /// Where, in bytes from its beginning.
+        /// Offset in bytes.
         at: usize,
-        /// What was expected there.
+        /// Value expected there.
         expected: &'static str,
         /// The value.
         found: u64,
@@ -35,7 +35,7 @@ pub(super) fn need(what: &'static str, bytes: &[u8], expected: usize) -> Result<
     Ok(())
 }
 
-/// A left-aligned ASCII field (SPC-5 section 4.3.1) as text; what is not printable becomes a question mark.
+/// A left-aligned ASCII field (SPC-5 section 4.3.1) as text; unprintable characters become question marks.
 pub(super) fn ascii(field: &[u8]) -> String {
     let text = field.iter().map(|&byte| match byte {
         0x20..=0x7e => char::from(byte),

@@ -22,7 +22,7 @@ pub struct DeviceIdentification {
 /// One name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Designator {
-    /// What is named.
+    /// The named object.
     pub association: Association,
     /// Protocol identifier of a target or port name; 5 is iSCSI.
     pub protocol: Option<u8>,
@@ -30,7 +30,7 @@ pub struct Designator {
     pub id: DesignatorId,
 }
 
-/// What a designator names.
+/// Object that a designator names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Association {
@@ -51,7 +51,7 @@ pub enum DesignatorId {
     T10VendorId {
         /// T10 vendor identification, 8 bytes of ASCII.
         vendor: String,
-        /// What the vendor makes unique.
+        /// Identifier that is unique for the vendor.
         id: String,
     },
     /// Type 2: an EUI-64 based identifier of 8, 12 or 16 bytes.

@@ -6,7 +6,7 @@ use crate::be;
 
 const WHAT: &str = "standard INQUIRY data";
 
-/// What a logical unit is. Text fields are ASCII without the spaces that pad them.
+/// Standard INQUIRY data of a logical unit. Text fields are ASCII without the spaces that pad them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StandardInquiry {
     /// Peripheral qualifier, 3 bits: 0 connected, 1 not connected, 3 no such logical unit.

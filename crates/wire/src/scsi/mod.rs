@@ -1,7 +1,7 @@
 //! SCSI commands and the data they return: SAM-5, SPC-5, SBC-4.
 //!
-//! Formats only: which commands a logical unit has, and what a status means for a task, is `target`'s and
-//! `initiator`'s.
+//! Formats only: `iscsi_target` and `initiator` know the commands of a logical unit, and the meaning of a status for a
+//! task.
 
 mod block_limits;
 mod capacity;

@@ -9,20 +9,20 @@ const WRITE_PROTECTED: u8 = 0x80;
 const DPO_FUA: u8 = 0x10;
 const LONG_LBA: u8 = 0x01;
 
-/// What MODE SENSE returns of a direct access block device.
+/// MODE SENSE data of a direct access block device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModeParameters {
     /// WP: writes are refused.
     pub write_protected: bool,
     /// DPOFUA: DPO and FUA in CDBs are heeded.
     pub dpo_fua: bool,
-    /// The first block descriptor, if there is one.
+    /// First block descriptor; `None` without one.
     pub block_descriptor: Option<BlockDescriptor>,
     /// In the order of the data.
     pub pages: Vec<ModePage>,
 }
 
-/// The size of a logical unit as mode parameters tell it.
+/// Size of a logical unit in mode parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockDescriptor {
     /// Logical blocks; 2^32 − 1 in a short descriptor means that many or more.
@@ -78,10 +78,10 @@ impl ModeParameters {
         bytes
     }
 
-    /// Reads what came back. Pages behind the end of `bytes` are left out.
+    /// Reads the returned data. Pages behind the end of `bytes` are left out.
     ///
     /// # Errors
-    /// [`DataError::Truncated`] if the header or the block descriptor is cut off.
+    /// [`DataError::Truncated`] if the header or the block descriptor is truncated.
     pub fn parse(form: ModeForm, bytes: &[u8]) -> Result<Self, DataError> {
         need(WHAT, bytes, header_len(form))?;
         let len = match form {

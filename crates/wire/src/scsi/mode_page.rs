@@ -1,6 +1,6 @@
 //! Mode pages: SPC-5 section 7.5.7 and following, SBC-4 section 6.5.
 //!
-//! Of each page only what this project sets or reads; the rest is zero.
+//! Each page has only the fields that this project sets or reads; the rest is zero.
 
 use crate::be;
 
@@ -45,7 +45,7 @@ pub enum ModePage {
         page: u8,
         /// Subpage code of a page in subpage format.
         subpage: Option<u8>,
-        /// What follows the page's header.
+        /// Bytes behind the page's header.
         body: Vec<u8>,
     },
 }
@@ -136,7 +136,7 @@ impl ModePage {
         pages
     }
 
-    /// The first page, and what follows it.
+    /// The first page, and the bytes behind it.
     fn split(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (&first, &second) = (bytes.first()?, bytes.get(1)?);
         let page = first & 0x3f;

@@ -2,7 +2,7 @@
 
 use crate::be;
 
-/// How long a command takes: a timeouts descriptor (SPC-5 section 6.35.4). In seconds; 0 means not told.
+/// Time limits of a command: a timeouts descriptor (SPC-5 section 6.35.4). In seconds; 0 means not reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommandTimeouts {
     /// NOMINAL COMMAND PROCESSING TIMEOUT: when an answer is late.
@@ -20,7 +20,7 @@ pub struct OpcodeDescriptor {
     pub service_action: Option<u16>,
     /// Bytes of its CDB.
     pub cdb_len: u16,
-    /// Present if the initiator asked for it.
+    /// Present if the initiator requested it.
     pub timeouts: Option<CommandTimeouts>,
 }
 
@@ -30,18 +30,18 @@ pub struct OpcodeDescriptor {
 pub enum OpcodeSupport {
     /// It is not.
     No = 1,
-    /// As the standard says.
+    /// Supported as in the standard.
     Standard = 3,
 }
 
 /// The answer about one command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpcodeUsage {
-    /// Whether it is supported.
+    /// Support of the command.
     pub support: OpcodeSupport,
     /// CDB USAGE DATA: the operation code and service action, and ones where a bit of the CDB counts.
     pub usage: Vec<u8>,
-    /// Present if the initiator asked for it.
+    /// Present if the initiator requested it.
     pub timeouts: Option<CommandTimeouts>,
 }
 

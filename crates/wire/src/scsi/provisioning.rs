@@ -11,7 +11,7 @@ use crate::be;
 pub struct UnmapRange {
     /// The first.
     pub lba: u64,
-    /// How many; 0 is allowed.
+    /// Number of blocks; 0 is allowed.
     pub blocks: u32,
 }
 
@@ -19,10 +19,10 @@ const UNMAP: &str = "UNMAP parameter list";
 const UNMAP_HEADER_LEN: usize = 8;
 const UNMAP_DESCRIPTOR_LEN: usize = 16;
 
-/// Reads an UNMAP parameter list. A partial descriptor at its end is ignored, as the standard says.
+/// Reads an UNMAP parameter list. A partial descriptor at its end is ignored, as SBC-4 specifies.
 ///
 /// # Errors
-/// [`DataError::Truncated`] below a header, or if the list is shorter than it says.
+/// [`DataError::Truncated`] below a header, or if the list is shorter than its length field.
 pub fn parse_unmap(bytes: &[u8]) -> Result<Vec<UnmapRange>, DataError> {
     need(UNMAP, bytes, UNMAP_HEADER_LEN)?;
     let len = usize::from(be::u16_at(bytes, 2));
@@ -48,7 +48,7 @@ pub fn emit_unmap(ranges: &[UnmapRange]) -> Vec<u8> {
     bytes
 }
 
-/// Page B2h: what can be unmapped, and how unmapped blocks read.
+/// Page B2h: support of unmapping, and data of unmapped blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogicalBlockProvisioning {
     /// LBPU: UNMAP unmaps.
@@ -59,7 +59,7 @@ pub struct LogicalBlockProvisioning {
     pub write_same_10: bool,
     /// LBPRZ, 3 bits; 1: unmapped blocks read as zeros.
     pub reads_zero: u8,
-    /// PROVISIONING TYPE, 3 bits; 0 not told, 1 resource provisioned, 2 thin.
+    /// PROVISIONING TYPE, 3 bits; 0 not reported, 1 resource provisioned, 2 thin.
     pub kind: u8,
 }
 
@@ -92,7 +92,7 @@ impl VpdPage for LogicalBlockProvisioning {
 pub struct LbaStatus {
     /// The first.
     pub lba: u64,
-    /// How many.
+    /// Number of blocks.
     pub blocks: u32,
     /// PROVISIONING STATUS: 0 mapped or not known, 1 deallocated, 2 anchored.
     pub provisioning: u8,

@@ -1,10 +1,10 @@
-//! Persistent reservations: what PERSISTENT RESERVE IN returns and OUT sends: SPC-5 sections 6.16, 6.17.
+//! Persistent reservations, data of PERSISTENT RESERVE IN and OUT: SPC-5 sections 6.16, 6.17.
 
 use super::DataError;
 use super::data::need;
 use crate::be;
 
-/// What a reservation keeps others from (SPC-5 table 245).
+/// Type of a reservation: the access that it denies to others (SPC-5 table 245).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ReservationType {
@@ -41,7 +41,7 @@ impl ReservationType {
         matches!(self, Self::WriteExclusive | Self::WriteExclusiveRegistrants | Self::WriteExclusiveAll)
     }
 
-    /// Every registered session may do what the holder may.
+    /// True if every registered session has the holder's rights.
     pub const fn admits_registrants(self) -> bool {
         !matches!(self, Self::WriteExclusive | Self::ExclusiveAccess)
     }
@@ -113,7 +113,7 @@ impl ReserveKeys {
     }
 }
 
-/// Writes READ RESERVATION data: the holder's key and the type of the reservation, if there is one.
+/// Writes READ RESERVATION data: the holder's key and the type, if there is a reservation.
 pub fn emit_reservation(generation: u32, held: Option<(u64, ReservationType)>) -> Vec<u8> {
     let mut body = Vec::new();
     if let Some((key, kind)) = held {

@@ -6,7 +6,7 @@
 use super::{CdbError, sense_names};
 use crate::be;
 
-/// What went wrong, by class: SPC-5 section 4.4.3 table 49.
+/// Sense key, the class of an error: SPC-5 section 4.4.3 table 49.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "the names of SPC-5")]
@@ -55,12 +55,12 @@ impl SenseKey {
     }
 }
 
-/// Where an illegal request is wrong: SPC-5 section 4.4.2.4.2.
+/// Position of an illegal field: SPC-5 section 4.4.2.4.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FieldPointer {
     /// The field's first byte.
     pub byte: u16,
-    /// Its most significant bit, 0 … 7, if it is not a whole byte.
+    /// Its most significant bit, 0 … 7, if it is less than a byte.
     pub bit: Option<u8>,
     /// In the CDB, else in the parameter list.
     pub in_cdb: bool,
@@ -75,9 +75,9 @@ pub struct Sense {
     pub asc: u8,
     /// Additional sense code qualifier.
     pub ascq: u8,
-    /// Whether it is about an earlier command, whose status was already given.
+    /// True for a deferred error: it is about an earlier command, whose status was sent already.
     pub deferred: bool,
-    /// Of an ILLEGAL REQUEST, where.
+    /// Position of the illegal field, of an ILLEGAL REQUEST.
     pub field: Option<FieldPointer>,
     /// INFORMATION: usually the first LBA that failed.
     pub information: Option<u64>,
@@ -120,7 +120,7 @@ macro_rules! conditions {
 }
 
 conditions! {
-    /// Nothing to report.
+    /// No sense: nothing to report.
     NO_SENSE = NoSense, 0x00, 0x00, "no additional sense information";
     /// The logical unit is becoming ready.
     BECOMING_READY = NotReady, 0x04, 0x01, "logical unit is in process of becoming ready";
@@ -128,15 +128,15 @@ conditions! {
     WRITE_ERROR = MediumError, 0x0c, 0x00, "write error";
     /// Data could not be read.
     READ_ERROR = MediumError, 0x11, 0x00, "unrecovered read error";
-    /// A parameter list is shorter than it says.
+    /// A parameter list is shorter than its length field.
     PARAMETER_LIST_LENGTH = IllegalRequest, 0x1a, 0x00, "parameter list length error";
-    /// The blocks are not what the initiator says; see [`Sense::with_information`] for where.
+    /// The blocks differ from the initiator's data; [`Sense::with_information`] has the offset.
     MISCOMPARE = Miscompare, 0x1d, 0x00, "miscompare during verify operation";
     /// Unknown operation code.
     INVALID_OPCODE = IllegalRequest, 0x20, 0x00, "invalid command operation code";
     /// Blocks behind the end.
     LBA_OUT_OF_RANGE = IllegalRequest, 0x21, 0x00, "logical block address out of range";
-    /// A field of the CDB; see [`Sense::invalid_field`] to say which.
+    /// A field of the CDB; [`Sense::invalid_field`] adds its position.
     INVALID_FIELD_IN_CDB = IllegalRequest, 0x24, 0x00, "invalid field in CDB";
     /// No such logical unit.
     LUN_NOT_SUPPORTED = IllegalRequest, 0x25, 0x00, "logical unit not supported";
@@ -168,15 +168,15 @@ conditions! {
     CLEARED_BY_ANOTHER = UnitAttention, 0x2f, 0x00, "commands cleared by another initiator";
     /// Mode pages cannot be saved.
     SAVING_NOT_SUPPORTED = IllegalRequest, 0x39, 0x00, "saving parameters not supported";
-    /// There is no medium.
+    /// Medium not present.
     MEDIUM_NOT_PRESENT = NotReady, 0x3a, 0x00, "medium not present";
-    /// LUNs came or went.
+    /// The set of LUNs has changed.
     REPORTED_LUNS_CHANGED = UnitAttention, 0x3f, 0x0e, "reported LUNs data has changed";
     /// The store behind the logical unit failed.
     INTERNAL_FAILURE = HardwareError, 0x44, 0x00, "internal target failure";
     /// A data digest was wrong (RFC 7143 section 11.4.7.2).
     PROTOCOL_SERVICE_CRC_ERROR = AbortedCommand, 0x47, 0x05, "protocol service CRC error";
-    /// The command's data goes the other way than the initiator says.
+    /// The direction of the command's data contradicts the initiator's flags.
     WRONG_DIRECTION = IllegalRequest, 0x0e, 0x03, "invalid field in command information unit";
     /// Data did not arrive whole.
     DATA_PHASE_ERROR = AbortedCommand, 0x4b, 0x00, "data phase error";
@@ -204,7 +204,7 @@ impl Sense {
     /// Bytes of fixed format as [`Sense::emit_fixed`] writes it.
     pub const FIXED_LEN: usize = 18;
 
-    /// Sense data without field pointer and information, about the command at hand.
+    /// Sense data of the current command, without field pointer and information.
     pub const fn new(key: SenseKey, asc: u8, ascq: u8) -> Self {
         Self { key, asc, ascq, deferred: false, field: None, information: None }
     }
@@ -261,7 +261,7 @@ impl Sense {
         bytes
     }
 
-    /// Reads either format. Data that is cut off behind the sense key gives what is there.
+    /// Reads either format. Data truncated behind the sense key yield the fields that are there.
     ///
     /// # Errors
     /// [`SenseError`] if there is no sense key.
@@ -385,7 +385,7 @@ mod tests {
 
     #[test]
     fn fixed_format() {
-        // What tgt says to the first command of a session.
+        // Tgt's answer to the first command of a session.
         check_fixed("700006000000000a 00000000 2900 00000000", Sense::POWER_ON);
         check_fixed("700005000000000a 00000000 2400 00c00002", Sense::invalid_field(2, None));
         check_fixed("700005000000000a 00000000 2400 00cf0001", Sense::invalid_field(1, Some(7)));

@@ -1,13 +1,13 @@
 //! Status codes: SAM-5 section 5.3.
 
-/// How a command ended. Any byte is a status; the constants are those that SAM-5 assigns.
+/// Status of a command. Any byte is a status; the constants are those that SAM-5 assigns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Status(pub u8);
 
 impl Status {
     /// Done.
     pub const GOOD: Self = Self(0x00);
-    /// Sense data says what happened.
+    /// Sense data describe the condition.
     pub const CHECK_CONDITION: Self = Self(0x02);
     /// A PRE-FETCH found room.
     pub const CONDITION_MET: Self = Self(0x04);

@@ -8,7 +8,7 @@ use crate::be;
 
 /// Page codes.
 pub mod page {
-    /// The pages that there are.
+    /// Supported VPD pages.
     pub const SUPPORTED_PAGES: u8 = 0x00;
     /// Serial number.
     pub const UNIT_SERIAL_NUMBER: u8 = 0x80;
@@ -20,22 +20,22 @@ pub mod page {
     pub const BLOCK_LIMITS: u8 = 0xb0;
     /// Rotation rate and form.
     pub const BLOCK_DEVICE_CHARACTERISTICS: u8 = 0xb1;
-    /// What becomes of unmapped blocks.
+    /// Logical block provisioning: support of unmapping, and data of unmapped blocks.
     pub const LOGICAL_BLOCK_PROVISIONING: u8 = 0xb2;
 }
 
 /// A vital product data page.
 pub trait VpdPage: Sized {
-    /// Its code.
+    /// Page code.
     const CODE: u8;
 
-    /// Appends what follows the four bytes of page header.
+    /// Appends the bytes behind the four bytes of page header.
     fn emit_body(&self, bytes: &mut Vec<u8>);
 
-    /// Reads what follows the page header.
+    /// Reads the bytes behind the page header.
     ///
     /// # Errors
-    /// [`DataError`] if the contents are cut off or contradict themselves; places count from the body.
+    /// [`DataError`] if the contents are truncated or contradict themselves; offsets count from the body.
     fn parse_body(body: &[u8]) -> Result<Self, DataError>;
 
     /// The whole page; a caller cuts it off at the allocation length.
@@ -111,12 +111,12 @@ impl VpdPage for UnitSerialNumber {
     }
 }
 
-/// Page 86h: SPC-5 section 7.7.7. Of it only what this project sets; the rest is zero.
+/// Page 86h: SPC-5 section 7.7.7. Only the fields that this project sets; the rest is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtendedInquiry {
     /// SIMPSUP: tasks with the attribute SIMPLE.
     pub simple_tasks: bool,
-    /// V_SUP: there is a volatile cache.
+    /// V_SUP: volatile cache supported.
     pub volatile_cache: bool,
 }
 
@@ -137,9 +137,9 @@ impl VpdPage for ExtendedInquiry {
 /// Page B1h: SBC-4 section 6.6.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockDeviceCharacteristics {
-    /// Rotations per minute; 0 not told, 1 no rotating medium.
+    /// Rotations per minute; 0 not reported, 1 no rotating medium.
     pub rotation_rate: u16,
-    /// Nominal form factor, 4 bits; 0 not told.
+    /// Nominal form factor, 4 bits; 0 not reported.
     pub form_factor: u8,
 }
 

@@ -66,8 +66,8 @@ pub(super) fn llc(bytes: &[u8]) -> Step {
     }
 }
 
-/// IEEE 802.1AE section 9: a tag of six bytes, of fourteen with the channel identifier. The flags E and C tell that the
-/// data is encrypted or changed.
+/// IEEE 802.1AE section 9: a tag of six bytes, of fourteen with the channel identifier. The flags E and C mark data as
+/// encrypted or changed.
 fn macsec(bytes: &[u8]) -> Step {
     const CHANNEL: u8 = 0x20;
     const ENCRYPTED_OR_CHANGED: u8 = 0x0c;
@@ -81,7 +81,7 @@ fn macsec(bytes: &[u8]) -> Step {
     }
 }
 
-/// RFC 8300 section 2.2: the length in words, then what follows.
+/// RFC 8300 section 2.2: the length in words, then the encapsulated packet.
 fn service_header(bytes: &[u8]) -> Step {
     let Some(base) = bytes.get(..4) else { return Step::Other(Other::Cut) };
     let len = usize::from(base[1] & 0x3f) * 4;

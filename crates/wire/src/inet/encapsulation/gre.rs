@@ -10,7 +10,7 @@ use crate::be;
 const GRE: u8 = 47;
 
 const CHECKSUM: u16 = 0x8000;
-/// Source routes of RFC 1701, which nobody sends.
+/// Source routes of RFC 1701, which are not in use.
 const ROUTING: u16 = 0x4000;
 const KEY: u16 = 0x2000;
 const SEQUENCE: u16 = 0x1000;

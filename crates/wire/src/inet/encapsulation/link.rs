@@ -78,7 +78,7 @@ fn sll(bytes: &[u8]) -> Step {
     }
 }
 
-/// Its second version: the EtherType at 0, and behind the twenty bytes what follows that.
+/// Its second version: the EtherType at 0, and its packet behind twenty bytes.
 fn sll2(bytes: &[u8]) -> Step {
     const LLC: u16 = 0x0004;
     match bytes.get(..SLL2_LEN).map(|header| be::u16_at(header, 0)) {

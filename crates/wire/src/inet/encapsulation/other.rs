@@ -29,7 +29,7 @@ pub enum Other {
     Deep,
 }
 
-/// UDP ports with a name: what is encrypted, and what is often mistaken for a fault of the capture.
+/// UDP ports with a name: encrypted protocols, and protocols often mistaken for a fault of the capture.
 pub(super) const UDP_PORTS: [(u16, &str); 9] = [
     (53, "DNS"),
     (67, "DHCP"),

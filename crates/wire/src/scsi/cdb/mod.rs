@@ -54,7 +54,7 @@ pub enum Cdb {
     Write { form: BlockForm, lba: u64, blocks: u32, dpo: bool, fua: bool },
     /// VERIFY: SBC-4 sections 5.35 to 5.37.
     Verify { form: BlockForm, lba: u64, blocks: u32, dpo: bool, check: ByteCheck },
-    /// WRITE AND VERIFY: SBC-4 sections 5.44 to 5.46. `compare` asks to compare what was written.
+    /// WRITE AND VERIFY: SBC-4 sections 5.44 to 5.46. `compare` requests a comparison of the written blocks.
     WriteAndVerify { form: BlockForm, lba: u64, blocks: u32, dpo: bool, compare: bool },
     /// PRE-FETCH: SBC-4 sections 5.10 and 5.11. `blocks` 0 means to the end.
     PreFetch { form: BlockForm, lba: u64, blocks: u32, immed: bool },
@@ -65,7 +65,7 @@ pub enum Cdb {
     WriteSame { form: BlockForm, lba: u64, blocks: u32, unmap: bool, no_data: bool },
     /// COMPARE AND WRITE: SBC-4 section 5.3.
     CompareAndWrite { lba: u64, blocks: u8, dpo: bool, fua: bool },
-    /// ORWRITE (16): SBC-4 section 5.12. What is sent is added to what is there, bit by bit.
+    /// ORWRITE (16): SBC-4 section 5.12. Bitwise OR of the sent and the stored data.
     OrWrite { lba: u64, blocks: u32, dpo: bool, fua: bool },
     /// UNMAP: SBC-4 section 5.32.
     Unmap { list_len: u16 },
@@ -102,7 +102,7 @@ impl BlockForm {
         if lba <= u32::MAX as u64 && blocks <= u16::MAX as u32 { Self::Ten } else { Self::Sixteen }
     }
 
-    /// Where the number of blocks is: its first byte.
+    /// Offset of the number of blocks.
     pub const fn blocks_byte(self) -> u16 {
         match self {
             Self::Six => 4,
@@ -113,15 +113,15 @@ impl BlockForm {
     }
 }
 
-/// BYTCHK of VERIFY: what the blocks are compared with (SBC-4 table 122).
+/// BYTCHK of VERIFY: the data that the blocks are compared with (SBC-4 table 122).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ByteCheck {
-    /// Nothing: they must be readable.
+    /// No data: the blocks must be readable.
     Nothing = 0,
-    /// As many blocks that the initiator sends.
+    /// Equal number of blocks from the initiator.
     Blocks = 1,
-    /// One block that the initiator sends, with each.
+    /// One block from the initiator, for each of the blocks.
     OneBlock = 3,
 }
 
@@ -151,8 +151,8 @@ pub enum ReserveOut {
     RegisterAndIgnore = 6,
 }
 
-/// Bytes of a CDB that comes in six or ten; of MODE SENSE and MODE SELECT it also decides the header of the
-/// data.
+/// Length of a CDB with a form of six and one of ten bytes; for MODE SENSE and MODE SELECT it also decides the header
+/// of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ModeForm {
     /// Up to 255 bytes of data.
@@ -161,21 +161,21 @@ pub enum ModeForm {
     Ten,
 }
 
-/// Which values of mode pages are asked for: SPC-5 section 6.14.1.
+/// PC of MODE SENSE, the kind of mode page values: SPC-5 section 6.14.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum PageControl {
     /// In effect now.
     Current = 0,
-    /// A mask of what MODE SELECT can change.
+    /// Mask of the bits that MODE SELECT can change.
     Changeable = 1,
-    /// As delivered.
+    /// Default values.
     Default = 2,
     /// Kept over a power cycle.
     Saved = 3,
 }
 
-/// Why a CDB is refused. Both become ILLEGAL REQUEST; see the conversion to [`Sense`](super::Sense).
+/// Reasons why a CDB is refused. Both become ILLEGAL REQUEST; see the conversion to [`Sense`](super::Sense).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CdbError {
     /// An operation code that [`Cdb`] does not have.
@@ -186,7 +186,7 @@ pub enum CdbError {
     InvalidField {
         /// The field's first byte.
         byte: u16,
-        /// Its most significant bit, if it is not a whole byte.
+        /// Its most significant bit, if it is less than a byte.
         bit: Option<u8>,
     },
 }
