@@ -2,12 +2,12 @@
 
 use wire::pcap::write;
 
-/// A batch that has so many bytes is handed on to the file: 16 000 headers. A write costs a journal entry of the file system,
-/// a request to the disk and two threads that wake up, whatever its length; longer ones leave the cache.
+/// Size of a batch that is passed on to the file: 16 000 headers. A write costs a journal entry of the file system, a
+/// disk request and two thread wake-ups, whatever its length; larger batches leave the processor's cache.
 pub(crate) const FILE_BATCH_BYTES: usize = 2 << 20;
 /// And to a recorder: with one more packet, however long, it still is a message.
 pub(crate) const MESSAGE_BATCH_BYTES: usize = 512 << 10;
-/// Where a batch begins in memory: what is written past the page cache begins and ends so, in memory and in the file.
+/// Alignment of a batch in memory: direct I/O needs it for the buffer and the file offset.
 pub(crate) const ALIGNMENT: usize = 4096;
 /// Room for one more packet, as super-packets usually are.
 const PACKET_BYTES: usize = 66 << 10;
@@ -20,7 +20,7 @@ pub(crate) struct Batch {
     /// Packets of each interface.
     packets: Vec<u64>,
     bytes: Vec<u8>,
-    /// Where the blocks begin in it.
+    /// Offset of its blocks.
     start: usize,
     /// It is full when the blocks have so many bytes.
     full_bytes: usize,

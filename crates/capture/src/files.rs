@@ -1,10 +1,10 @@
-//! The files of a capture: one after the other, each with the same header, the oldest gone when there are too many.
+//! The files of a capture: one after the other, each with the same header; beyond a limit the oldest is removed.
 //!
-//! A file is a whole pcapng file after every write, so nothing has to be done at its end. Nothing is overwritten: what is
-//! there already keeps its name. Blocks are not looked into.
+//! A file is a complete pcapng file after every write, so nothing has to be done at its end. Nothing is overwritten:
+//! existing files keep their names. Blocks are not decoded.
 //!
-//! Much at once is written past the page cache where the file system lets it: it costs a third of the CPU time, and the
-//! cache is left to those who are being watched.
+//! Large writes bypass the page cache where the file system allows it: they cost a third of the CPU time, and leave the
+//! cache to the observed programs.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -28,15 +28,15 @@ pub const FILE_BYTES_MIN: u64 = 1 << 20;
 /// Numbers of others that are passed over for one file.
 const NUMBERS_MAX: u32 = 1000;
 
-/// So many bytes are worth a write of their own past the page cache.
+/// Least size of a write that bypasses the page cache.
 const DIRECT_BYTES_MIN: usize = 256 << 10;
 
-/// When a new file begins, and how many there may be.
+/// Rotation of files, and limit on their number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rotation {
-    /// When the file has so many bytes.
+    /// Size at which a new file begins.
     pub bytes: Option<u64>,
-    /// When it is so old.
+    /// Age at which a new file begins.
     pub time: Option<Duration>,
     /// The oldest are removed.
     pub files: Option<u32>,
@@ -51,7 +51,7 @@ pub(crate) struct Files {
     rotation: Rotation,
     number: u32,
     current: Current,
-    /// Those that are there, the current one last.
+    /// Existing files, the current one last.
     kept: VecDeque<PathBuf>,
     /// Files that they count together with.
     shelf: Shelf,
@@ -69,7 +69,7 @@ struct Current {
 }
 
 impl Files {
-    /// Begins the first file, behind those of this prefix that are in `dir` already.
+    /// Begins the first file, numbered behind those of this prefix in `dir`.
     pub(crate) fn create(
         dir: &Path,
         prefix: &str,
@@ -108,7 +108,7 @@ impl Files {
         self.current.write(blocks)
     }
 
-    /// How much padding `len` bytes should have behind them so that what follows can go past the page cache.
+    /// Padding behind `len` bytes that allows the next write to bypass the page cache.
     pub(crate) fn padding_behind(&self, len: usize) -> usize {
         let is_worth_it = self.current.direct.is_some() && len >= DIRECT_BYTES_MIN;
         let end = self.current.len + len as u64;
@@ -120,7 +120,7 @@ impl Files {
         self.kept.iter().map(PathBuf::as_path)
     }
 
-    /// How many were removed.
+    /// Number of removed files.
     pub(crate) const fn removed(&self) -> u64 {
         self.removed
     }
@@ -143,7 +143,7 @@ impl Files {
         self.trim()
     }
 
-    /// Removes the oldest files beyond those that may be there.
+    /// Removes the oldest files beyond the limit.
     fn trim(&mut self) -> Result<(), CaptureError> {
         let Some(most) = self.rotation.files else { return Ok(()) };
         self.removed += self.shelf.trim((most as usize).max(1))?;
@@ -220,7 +220,7 @@ impl Current {
             outcome = self.file.write_all_at(blocks, self.len);
         }
         if let Err(source) = outcome {
-            // Whatever has become of the disk: what was whole stays whole.
+            // Whatever happened to the disk, complete blocks stay complete.
             let _ = self.file.set_len(self.len);
             return Err(CaptureError::File { path: self.path.clone(), source });
         }
@@ -229,7 +229,7 @@ impl Current {
     }
 }
 
-/// The highest number of a file of this prefix; 0 if there is none.
+/// Highest number of a file of this prefix; 0 without one.
 fn last_number(dir: &Path, prefix: &str) -> io::Result<u32> {
     let mut last = 0;
     for entry in fs::read_dir(dir)? {

@@ -1,4 +1,4 @@
-//! What every file of a capture begins with: who made it, and what each interface is.
+//! Head of every file of a capture: the program that made it, and a description of each interface.
 
 use net::tap::Link;
 use wire::pcap::write::{self, LINK_ETHERNET, LINK_RAW};
@@ -11,7 +11,7 @@ pub(crate) struct Described {
     pub(crate) link: Link,
 }
 
-/// The blocks. `note` is what else there is to say of the capture.
+/// The blocks. `note` is a comment on the capture.
 pub(crate) fn blocks(note: &str, interfaces: &[Described], snap_bytes: u32, filter: &str) -> Vec<u8> {
     let mut blocks = Vec::new();
     let words = event::shown_words(std::env::args_os());

@@ -1,11 +1,12 @@
 //! The header logger: packets of devices, or of an emulated path, with their times, into files here or on another host.
 //!
-//! The traffic is never held up: what finds no room is counted and left out, in the kernel's ring, in the queue before
-//! whoever keeps the packets, or on the way to a recorder, and every count is told. Memory is bounded everywhere. What
-//! packets mean is not asked here: `analysis` does.
+//! The traffic is never delayed: packets without room are dropped and counted, in the kernel's ring, in the queue to
+//! the writing thread, or on the way to a recorder, and every count is reported. Memory is bounded everywhere.
+//! `dissect` and `analysis` interpret the packets.
 //!
-//! Reading order: [`run`] captures from devices, [`tapped`] what the emulator shows; both fill an [`outlet`](Outlet),
-//! whose thread writes `files` or is the sending end of `recorder`. [`filter`] says which packets, and how much of each.
+//! Reading order: [`run`] captures from devices, [`tapped`] the packets of the emulator; both fill an
+//! [`outlet`](Outlet), whose thread writes `files` or is the sending end of `recorder`. [`filter`] selects packets, and
+//! the kept part of each.
 
 mod batch;
 mod files;
@@ -29,15 +30,15 @@ pub use filter::{Filter, FilterError, Keep};
 pub use outlet::{Destination, Kept, Outlet};
 pub use recorder::{Recorder, RecorderSettings, Sent, Totals, message};
 
-/// Why a capture cannot begin or go on.
+/// Reasons why a capture cannot begin or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// There is no such device.
+    /// No such device.
     #[error("there is no device {name}; there are {}", there.join(", "))]
     NoDevice {
         /// Its name.
         name: String,
-        /// Those that there are.
+        /// Existing interfaces.
         there: Vec<String>,
     },
     /// A device cannot be listened to.
@@ -45,7 +46,7 @@ pub enum CaptureError {
     Device {
         /// Its name.
         name: String,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// This user may not listen.
@@ -59,23 +60,23 @@ pub enum CaptureError {
     File {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// The recorder cannot be reached, or does not want the capture.
     #[error("cannot record on {address}: {reason}")]
     Recorder {
-        /// Where it should be.
+        /// Its address.
         address: String,
         /// A sentence.
         reason: String,
     },
-    /// Something else of the system.
+    /// Another error of the system.
     #[error(transparent)]
     System(#[from] io::Error),
 }
 
-/// Where sentences for the user go that cannot wait for the end.
+/// Destination of messages to the user that cannot wait for the end.
 #[derive(Clone)]
 pub struct Notices(Arc<dyn Fn(&str) + Send + Sync>);
 

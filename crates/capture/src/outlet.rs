@@ -1,4 +1,4 @@
-//! Where packets leave the thread that sees them: into batches, through a bounded queue, to the thread that keeps them.
+//! Outlet of the capturing thread: packets in batches, through a bounded queue, to the thread that keeps them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,42 +17,42 @@ use crate::queue::{Queue, Taken};
 use crate::recorder::{Sender, Sent};
 use crate::{CaptureError, Notices};
 
-/// Packets wait so long for others before they are handed on.
+/// Longest time that packets wait in a batch before it is passed on.
 const GATHERING: Duration = Duration::from_millis(200);
-/// How long the keeping thread sleeps at most.
+/// Longest sleep of the keeping thread.
 const TURN: Duration = Duration::from_secs(1);
 
-/// Where packets are kept.
+/// Destination of packets.
 #[derive(Clone, Debug)]
 pub enum Destination {
     /// In files of a directory, which is made if need be.
     Files {
         /// The directory.
         dir: PathBuf,
-        /// When a new file begins.
+        /// Rotation of files.
         rotation: Rotation,
     },
     /// On another host, as HOST:PORT.
     Recorder(String),
 }
 
-/// What was kept.
+/// Result of keeping the packets.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Kept {
     /// The files that are there, the oldest first.
     pub files: Vec<String>,
     /// Files that were removed to make room.
     pub removed_files: u64,
-    /// What became of a capture that was sent.
+    /// Result of sending to a recorder.
     pub recorder: Option<Sent>,
-    /// Why it ended early: what was written until then is there.
+    /// Reason of an early end; packets written before it are there.
     pub failure: Option<String>,
 }
 
-/// What is done when the queue is full.
+/// Reaction to a full queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WhenFull {
-    /// Wait: what comes meanwhile waits in the kernel's ring, and is counted there if that is full too.
+    /// Wait: new packets stay in the kernel's ring, and are counted there if that is full too.
     Wait,
     /// Leave packets out and count them.
     Drop,
@@ -66,10 +66,10 @@ pub struct Outlet {
     when_full: WhenFull,
     batch_bytes: usize,
     batch: Batch,
-    /// When the batch began to wait.
+    /// Time of the batch's first packet.
     begun: Option<Instant>,
     total: Arc<AtomicU64>,
-    /// Packets of each interface that were handed on, and that found no room.
+    /// Packets of each interface that were passed on, and that were dropped.
     delivered: Vec<u64>,
     dropped: Vec<u64>,
 }
@@ -137,7 +137,7 @@ impl Outlet {
         }
     }
 
-    /// Adds what is known of an interface's losses; those behind the kernel are known here.
+    /// Adds counters of an interface; the drops behind the kernel are added here.
     pub(crate) fn statistics(&mut self, interface: usize, t_ns: u64, accepted: u64, system_drops: u64) {
         let waiting = self.batch.per_interface()[interface];
         let delivered = self.delivered[interface] + waiting;
@@ -146,7 +146,7 @@ impl Outlet {
         self.batch.statistics(interface, t_ns, &statistics);
     }
 
-    /// Hands on what has waited for long enough.
+    /// Passes on a batch that is old enough.
     pub(crate) fn hand_on_if_due(&mut self, now: Instant) {
         if self.batch.is_empty() {
             return;
@@ -156,17 +156,17 @@ impl Outlet {
         }
     }
 
-    /// Packets of an interface that are handed on or about to be, and that found no room.
+    /// Packets of an interface that are passed on or in the batch, and that were dropped.
     pub(crate) fn counts(&self, interface: usize) -> (u64, u64) {
         (self.delivered[interface] + self.batch.per_interface()[interface], self.dropped[interface])
     }
 
-    /// Whether packets are still being kept; if not, what [`Outlet::finish`] tells says why.
+    /// True while packets are kept; otherwise the result of [`Outlet::finish`] has the reason.
     pub(crate) fn is_kept(&self) -> bool {
         !self.thread.is_finished()
     }
 
-    /// Hands on the last packets and waits until they are kept.
+    /// Passes on the last packets and waits until they are kept.
     pub(crate) fn finish(mut self) -> (Kept, Vec<(u64, u64)>) {
         self.hand_on();
         self.queue.close();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::batch::Batch;
 
-/// Batches that wait have so many bytes together: those of a second of 400 000 headers each.
+/// Limit on the bytes of waiting batches: those of a second of 400 000 headers each.
 const WAITING_BYTES_MAX: usize = 48 << 20;
 
 /// Shared by both threads.
@@ -23,18 +23,18 @@ struct State {
     waiting: VecDeque<Batch>,
     /// Empty ones, to be filled again.
     spare: Vec<Batch>,
-    /// Nothing more is put in.
+    /// Closed for input.
     is_closed: bool,
-    /// Nothing more is taken out.
+    /// Closed for output.
     is_abandoned: bool,
 }
 
-/// What the keeping thread finds.
+/// Next item for the keeping thread.
 pub(crate) enum Taken {
     Batch(Batch),
-    /// Nothing has come in time.
+    /// No batch arrived in time.
     Nothing,
-    /// Nothing will come any more.
+    /// The queue is empty and closed.
     Closed,
 }
 
@@ -45,7 +45,7 @@ impl Queue {
         Queue { state: Mutex::default(), changed: Condvar::new(), most }
     }
 
-    /// Puts a batch in; gets it back if there is no room, or nobody takes anything out any more.
+    /// Puts a batch in; returns it if the queue is full or closed for output.
     pub(crate) fn offer(&self, batch: Batch) -> Result<(), Batch> {
         let mut state = self.state();
         if state.is_abandoned || state.waiting.len() >= self.most {
@@ -56,7 +56,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Puts a batch in, and waits until there is room for it.
+    /// Puts a batch in, waiting while the queue is full.
     pub(crate) fn put(&self, batch: Batch) -> Result<(), Batch> {
         let mut state = self.state();
         while !state.is_abandoned && state.waiting.len() >= self.most {
@@ -88,7 +88,7 @@ impl Queue {
         }
     }
 
-    /// What was taken is not needed any more.
+    /// Returns a batch that is not needed any more.
     pub(crate) fn give_back(&self, batch: Batch) {
         let mut state = self.state();
         if state.spare.len() < self.most {
@@ -96,7 +96,7 @@ impl Queue {
         }
     }
 
-    /// Nothing more will be put in.
+    /// Closes the queue for input.
     pub(crate) fn close(&self) {
         self.state().is_closed = true;
         self.changed.notify_all();
@@ -106,7 +106,7 @@ impl Queue {
         self.state().is_closed
     }
 
-    /// Nothing more will be taken out.
+    /// Closes the queue for output.
     pub(crate) fn abandon(&self) {
         self.state().is_abandoned = true;
         self.changed.notify_all();

@@ -15,24 +15,24 @@ use crate::outlet::{Destination, Kept, Outlet, WhenFull};
 use crate::sources::{RETIRE, Sources, system_ns};
 use crate::{CaptureError, Notices};
 
-/// How often losses are counted and told.
+/// Interval of counting and reporting losses.
 const LOOK: Duration = Duration::from_secs(1);
-/// Packets that are taken before something else gets its turn.
+/// Packets taken in one turn.
 const TURN: u64 = 4096;
-/// While packets of one device wait for those of another.
+/// Poll interval while packets of one device wait for those of another.
 const HOLD: Duration = Duration::from_millis(10);
-/// How long what the kernel still has may take at the end.
+/// Time limit for the rest of the kernel's packets at the end.
 const REST: Duration = Duration::from_secs(1);
 const SIGNAL: u64 = u64::MAX;
 
-/// What to capture.
+/// Request for a capture.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Names of devices.
     pub devices: Vec<String>,
-    /// Which packets.
+    /// Filter of the packets.
     pub filter: Filter,
-    /// How much of each.
+    /// Part of each packet that is kept.
     pub keep: Keep,
     /// The stamps of network cards instead of the kernel's.
     pub hardware_stamps: bool,
@@ -42,18 +42,18 @@ pub struct Settings {
     pub time: Option<Duration>,
     /// Ends after so many packets.
     pub packets: Option<u64>,
-    /// Where they are kept.
+    /// Destination of the packets.
     pub destination: Destination,
 }
 
-/// What became of one device's packets.
+/// Counters of one device's packets.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Captured {
     /// Its name.
     pub name: String,
-    /// Packets that the filter let through.
+    /// Packets that passed the filter.
     pub accepted: u64,
-    /// Packets that were handed on to a file or a recorder.
+    /// Packets passed on to a file or a recorder.
     pub packets: u64,
     /// Packets that the kernel's ring had no room for.
     pub dropped_kernel: u64,
@@ -63,29 +63,29 @@ pub struct Captured {
     pub unstamped: u64,
 }
 
-/// How a capture went.
+/// Result of a capture.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Outcome {
-    /// Its devices.
+    /// Counters of its devices.
     pub interfaces: Vec<Captured>,
-    /// How long it took.
+    /// Duration.
     pub seconds: f64,
     /// CPU time of this process, user and system.
     pub cpu_ns: u64,
-    /// What was kept.
+    /// Result of keeping the packets.
     #[serde(flatten)]
     pub kept: Kept,
 }
 
-/// What a capture says while it runs.
+/// Progress of a running capture.
 pub enum Progress<'a> {
     /// It listens: whatever crosses the devices from now on is captured.
     Ready,
-    /// What there is up to now, once a second.
+    /// Counters up to now, once a second.
     Running(&'a [Captured]),
 }
 
-/// Captures until a signal comes, or until there is enough.
+/// Captures until a signal arrives, or a limit is reached.
 pub fn run(
     settings: &Settings,
     signals: &EndSignals,
@@ -166,7 +166,7 @@ impl Capture {
                 continue;
             }
             let until = end.map_or(look, |end| end.min(look)).since(now);
-            // What has come so far is handed on before long.
+            // The received packets are passed on soon.
             poll.wait(&mut events, Some(until.min(RETIRE * 2)))?;
             if !self.are_there()? {
                 return Ok(());
@@ -174,7 +174,7 @@ impl Capture {
         }
     }
 
-    /// Whether all devices are still there; says what has become of them.
+    /// True if all devices are still there; reports changes.
     fn are_there(&self) -> Result<bool, CaptureError> {
         let mut are_there = true;
         for tap in self.sources.iter() {
@@ -193,7 +193,7 @@ impl Capture {
         Ok(are_there)
     }
 
-    /// Takes what has come, up to packet number `most`; how many.
+    /// Takes the received packets, up to packet number `most`; returns their number.
     fn take(&mut self, most: u64, is_to_come: bool) -> u64 {
         let Capture { sources, outlet, taken, last, .. } = self;
         let count = sources.take(TURN.min(most - *taken), is_to_come, |interface, packet| {
@@ -212,7 +212,7 @@ impl Capture {
         count
     }
 
-    /// Counts, and puts the counts into the file. What is in the rings will not be taken if this is the end.
+    /// Counts, and writes the counters into the file. At the end, packets in the rings count as lost.
     fn look(&mut self, is_end: bool) -> Result<Vec<Captured>, CaptureError> {
         let t_ns = system_ns().max(self.last.0);
         let mut captured = Vec::new();
@@ -235,7 +235,7 @@ impl Capture {
         Ok(captured)
     }
 
-    /// Takes what the kernel still has, and waits until everything is kept.
+    /// Takes the rest of the kernel's packets, and waits until everything is kept.
     fn finish(mut self, begun: Instant, most: u64) -> Result<Outcome, CaptureError> {
         let until = clock::now() + REST;
         for tap in self.sources.taps() {
@@ -255,7 +255,7 @@ impl Capture {
             }
             std::thread::sleep(HOLD);
         }
-        // What is left behind the last packet that was asked for is not missing.
+        // Packets behind the last requested one are not missing.
         let mut interfaces = self.look(self.taken < most)?;
         let (kept, counts) = self.outlet.finish();
         for (captured, (packets, dropped_queue)) in interfaces.iter_mut().zip(counts) {

@@ -1,4 +1,4 @@
-//! Files that count together, of one capture or of all captures of a host: the oldest are removed when there are too many.
+//! Files with one common limit, of one capture or of all captures of a host: the oldest are removed beyond it.
 //!
 //! A file that is being written is never removed.
 
@@ -14,7 +14,7 @@ use crate::CaptureError;
 /// Hosts whose files are counted.
 const SHELVES_MAX: usize = 1024;
 
-/// Shelves of hosts, the one that was used last at the end.
+/// Shelves of hosts, the most recently used one last.
 #[derive(Debug, Default)]
 pub(crate) struct Shelves(VecDeque<(IpAddr, Shelf)>);
 
@@ -34,7 +34,7 @@ impl Shelves {
     }
 }
 
-/// Files in the order of their beginning, shared by those who write them.
+/// Files in the order of their beginning, shared by their writers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shelf(Arc<Mutex<VecDeque<Held>>>);
 

@@ -1,14 +1,14 @@
-//! Several taps as one: packets in the order of their stamps, as far as the kernel hands them over.
+//! Several taps as one: packets in the order of their timestamps, as far as the kernel delivers them.
 //!
-//! A block with packets is handed over after a while even if it is not full, so a tap that has nothing to show has
-//! nothing older than that. Until then a packet of another tap waits in its ring.
+//! The kernel delivers a block with packets after a while even if it is not full, so a tap without packets has none
+//! older than that. Until then a packet of another tap waits in its ring.
 
 use std::time::{Duration, SystemTime};
 
 use net::stamps::Stamp;
 use net::tap::{Packet, Tap};
 
-/// When the kernel hands over a block that is not full.
+/// Time after which the kernel delivers a block that is not full.
 pub(crate) const RETIRE: Duration = Duration::from_millis(50);
 /// The longest that a packet can be in a ring unseen, with room for a busy machine.
 const UNSEEN_NS: u64 = 100_000_000;
@@ -17,7 +17,7 @@ const UNSEEN_NS: u64 = 100_000_000;
 #[derive(Debug)]
 pub(crate) struct Sources {
     taps: Vec<Tap>,
-    /// Whether stamps are on the clock of this machine, by which a tap's silence can be judged.
+    /// True if timestamps are on the clock of this machine, which can tell the silence of a tap.
     has_system_stamps: bool,
 }
 
@@ -34,8 +34,8 @@ impl Sources {
         self.taps.iter()
     }
 
-    /// Shows at most `most` packets, each with the number of its tap, and says how many. Whatever waits is shown if
-    /// nothing more `is_to_come`.
+    /// Passes at most `most` packets, each with the number of its tap, to `show`, and returns their number. Without
+    /// further packets (`is_to_come` false) all waiting ones are passed.
     pub(crate) fn take(
         &mut self,
         most: u64,
@@ -59,13 +59,13 @@ impl Sources {
         most
     }
 
-    /// Whether a packet waits for what another tap may have.
+    /// True if a packet waits for an earlier one of another tap.
     pub(crate) fn is_holding(&mut self) -> bool {
         self.taps.len() > 1 && self.taps.iter_mut().any(|tap| tap.peek().is_some())
     }
 }
 
-/// Which packets have nothing older behind them that could still come.
+/// Timestamps of packets that no older one can follow any more.
 #[derive(Clone, Copy, Debug)]
 struct Settled {
     until: Stamp,
@@ -86,7 +86,7 @@ impl Settled {
     }
 }
 
-/// Which of the heads is next: the oldest, if all have one or it is older than whatever could come.
+/// The next head: the oldest one, if all taps have one or none can deliver an older one.
 fn next(heads: impl Iterator<Item = (Option<Stamp>, usize)>, settled: Settled) -> Option<usize> {
     let mut is_complete = true;
     let mut oldest: Option<(Stamp, usize)> = None;

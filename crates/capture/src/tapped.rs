@@ -1,7 +1,7 @@
-//! A capture of what crosses the emulated path: two interfaces, the taps of its two ends, on one clock.
+//! A capture of the emulated path: two interfaces, the taps of its two ends, on one clock.
 //!
-//! The emulator shows every packet when it comes from the sending hosts and again when it is handed to the receiving
-//! ones, so a file is in the order of time by itself. It is never held up: what finds no room is counted.
+//! The emulator shows every packet when it takes it from the sending hosts and again when it delivers it to the
+//! receiving ones, so a file is in the order of time by itself. It is never delayed: packets without room are counted.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
@@ -22,7 +22,7 @@ const ENDS: [(&str, &str); 2] =
 /// The emulator's side; to be dropped when the path is over.
 #[derive(Debug)]
 pub struct Taps {
-    /// There until it is handed back.
+    /// `None` once it is returned.
     outlet: Option<Outlet>,
     back: SyncSender<Outlet>,
     keep: Keep,

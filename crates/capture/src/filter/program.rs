@@ -6,7 +6,8 @@ use std::net::IpAddr;
 use net::tap::{Instruction, Link};
 use wire::inet::{TCP, UDP};
 
-use super::{Ends, Expression, Keep, Term};
+use super::expression::{Ends, Expression, Term};
+use super::keep::Keep;
 
 /// Codes of instructions (linux/bpf_common.h): A and X are the machine's registers, k the operand.
 pub(super) mod code {
@@ -39,7 +40,7 @@ const ETHERNET_TYPE: u32 = 12;
 const TYPE_V4: u32 = 0x0800;
 const TYPE_V6: u32 = 0x86dd;
 
-/// Where fields of an IP header are, and of a TCP header behind one of IPv6.
+/// Offsets of fields of an IP header, and of a TCP header behind one of IPv6.
 mod field {
     pub(super) const V4_FRAGMENT: u32 = 6;
     pub(super) const V4_PROTOCOL: u32 = 9;
@@ -69,11 +70,11 @@ enum Step {
 struct Assembler {
     link: Link,
     steps: Vec<Step>,
-    /// Where each label is, once that is known.
+    /// Position of each label, once it is known.
     places: Vec<usize>,
 }
 
-/// The program that lets through what `expression` says, `keep` of each.
+/// The program that accepts packets of `expression`, `keep` of each.
 pub(super) fn compile(expression: Option<&Expression>, link: Link, keep: Keep) -> Vec<Instruction> {
     let mut program = Assembler { link, steps: Vec::new(), places: Vec::new() };
     let [yes, no] = [program.label(), program.label()];
@@ -93,7 +94,7 @@ impl Assembler {
         Label(self.places.len() - 1)
     }
 
-    /// What comes next is where `label` is.
+    /// Places `label` at the next instruction.
     fn here(&mut self, label: Label) {
         self.places[label.0] = self.steps.len();
     }
@@ -106,19 +107,20 @@ impl Assembler {
         self.steps.push(Step::Go(to));
     }
 
-    /// Goes on if the comparison holds, or to `no`: comparisons jump 255 instructions at most, and `go` any distance.
+    /// Continues if the comparison holds, else goes to `no`: comparisons jump 255 instructions at most, `go` any
+    /// distance.
     fn unless(&mut self, code: u16, operand: u32, no: Label) {
         self.steps.push(Step::Plain(Instruction { code, jump_true: 1, jump_false: 0, operand }));
         self.go(no);
     }
 
-    /// Goes on if the comparison does not hold, or to `yes`.
+    /// Continues if the comparison does not hold, else goes to `yes`.
     fn or_else(&mut self, code: u16, operand: u32, yes: Label) {
         self.steps.push(Step::Plain(Instruction { code, jump_true: 0, jump_false: 1, operand }));
         self.go(yes);
     }
 
-    /// Where the IP header begins.
+    /// Offset of the IP header.
     const fn ip(&self) -> u32 {
         match self.link {
             Link::Ethernet => ETHERNET_BYTES,
@@ -195,7 +197,7 @@ impl Assembler {
         }
     }
 
-    /// Goes on if the byte at `at` of the IP header is one of `numbers`.
+    /// Continues if the byte at `at` of the IP header is one of `numbers`.
     fn protocol(&mut self, at: u32, numbers: &[u8], no: Label) {
         self.plain(code::LOAD_BYTE, self.ip() + at);
         let on = self.label();
@@ -235,7 +237,7 @@ impl Assembler {
         self.go(no);
     }
 
-    /// Goes on unless the IPv4 packet is a later fragment, which has no header of TCP or UDP.
+    /// Continues unless the IPv4 packet is a later fragment, which has no header of TCP or UDP.
     fn first_fragment(&mut self, no: Label) {
         self.plain(code::LOAD_HALF, self.ip() + field::V4_FRAGMENT);
         self.or_else(code::IF_ANY_BIT, LATER_FRAGMENT, no);
@@ -281,7 +283,7 @@ impl Assembler {
             self.plain(code::LOAD_BYTE_AT_X, 0);
             self.tcp_len();
             self.plain(code::ADD_X, 0);
-            // Two's complement: what is added is always more than what is taken away here.
+            // Two's complement: the sum never falls below zero here.
             self.plain(code::ADD, payload_bytes.wrapping_sub(field::TCP_LEN));
             self.go(computed);
             self.here(not_v4);

@@ -1,4 +1,6 @@
-//! Filters run on packets by a machine that does what the kernel's does.
+//! Filters run on packets by an interpreter of the kernel's instructions.
+
+use std::net::IpAddr;
 
 use super::program::code;
 use super::*;
@@ -87,7 +89,7 @@ fn on(link: Link, ip: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Whether the filter lets the packet through, which must not depend on the link layer.
+/// Checks the filter's result for the packet, which must not depend on the link layer.
 #[track_caller]
 fn passes(filter: &str, ip: &[u8]) -> bool {
     let filter: Filter = filter.parse().unwrap_or_else(|error| panic!("{filter}: {error}"));

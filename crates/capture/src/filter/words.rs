@@ -2,12 +2,12 @@
 
 use std::net::IpAddr;
 
-use super::{DEPTH_MAX, Ends, Expression, FilterError, TERMS_MAX, Term};
+use super::expression::{DEPTH_MAX, Ends, Expression, FilterError, TERMS_MAX, Term};
 
 const ICMP: u8 = 1;
 const ICMP6: u8 = 58;
 
-/// What is left to be read.
+/// Words that are left to parse.
 struct Words<'a> {
     words: Vec<&'a str>,
     at: usize,

@@ -1,4 +1,4 @@
-//! One capture on the recording host: its files, and which of its packets have come.
+//! One capture on the recording host: its files, and the number of its next packet.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub(super) struct Keeper {
     missing: u64,
 }
 
-/// Why records were not taken.
+/// Reasons why records were refused.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeepError {
     #[error(transparent)]
@@ -32,7 +32,7 @@ pub(super) enum KeepError {
 }
 
 impl Keeper {
-    /// Begins the files of capture number `capture` from `peer`, which count together with those on `shelf`.
+    /// Begins the files of capture number `capture` from `peer`; they share the limit of `shelf`.
     pub(super) fn new(
         shelf: &Shelf,
         dir: &Path,

@@ -1,9 +1,9 @@
-//! What a capturing host and a recording one say to each other over TCP.
+//! Protocol between a capturing and a recording host over TCP.
 //!
 //! A message is its kind and the length of its body, four bytes each, and the body; integers are big-endian. The sender
-//! says `Hello`, and hears from which packet on it is to go on; then it sends `Records`, each of which is acknowledged
-//! by `Written` when it has reached a file, and `End`. `Refused` ends a connection. Packets are counted over a whole
-//! capture, so that whoever finds a gap knows how many are missing. Bytes only: no socket is read here.
+//! says `Hello`, and receives the number of its next packet; then it sends `Records`, each of which is acknowledged by
+//! `Written` when it has reached a file, and `End`. `Refused` ends a connection. Packets are counted over a whole
+//! capture, so that a gap shows the number of missing ones. Bytes only: no socket is read here.
 
 use wire::pcap::write::{self, NotWritten};
 
@@ -11,7 +11,10 @@ use wire::pcap::write::{self, NotWritten};
 pub const BODY_BYTES_MAX: usize = 1 << 20;
 /// The longest header of a file.
 pub const HEADER_BYTES_MAX: usize = 64 << 10;
-/// Kind and length.
+/// Kind and length of the body behind it, within the limits of its kind.
+///
+/// # Errors
+/// [`MessageError`] for an invalid head.
 pub const HEAD_BYTES: usize = 8;
 
 const MAGIC: [u8; 8] = *b"farlunCR";
@@ -32,18 +35,18 @@ const REFUSED: u32 = 0x83;
 /// One message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Message<'a> {
-    /// A capture begins, or goes on over a new connection.
+    /// A capture begins, or continues over a new connection.
     Hello {
-        /// What tells it from all others.
+        /// Identifier of the capture.
         capture: u64,
-        /// What its files begin with: a section and its interfaces.
+        /// Head of its files: a section and its interfaces.
         header: &'a [u8],
     },
     /// Packets and statistics.
     Records {
         /// The number of the first packet.
         first: u64,
-        /// How many packets.
+        /// Number of packets.
         packets: u32,
         /// Blocks of a pcapng file.
         blocks: &'a [u8],
@@ -63,14 +66,14 @@ pub enum Message<'a> {
         /// The number of the packet.
         next: u64,
     },
-    /// The recorder will not go on, and why.
+    /// The recorder refuses to continue; the reason.
     Refused {
         /// A sentence for people.
         reason: &'a str,
     },
 }
 
-/// What is wrong with a message.
+/// Errors of a message.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MessageError {
     /// No such message, or none that belongs here.
@@ -91,7 +94,7 @@ pub enum MessageError {
         /// The most it may be.
         max: usize,
     },
-    /// Somebody who speaks something else.
+    /// A peer with another protocol.
     #[error("no greeting of `farlun capture`")]
     Magic,
     /// Another version of farlun.
@@ -99,7 +102,7 @@ pub enum MessageError {
         "version {found} of the recorder's protocol, expected {VERSION}: use the same farlun on both hosts"
     )]
     Version {
-        /// Its version.
+        /// Version of the peer.
         found: u32,
     },
     /// Blocks that belong into no file.
@@ -108,17 +111,14 @@ pub enum MessageError {
     /// Blocks with another number of packets.
     #[error("{found} packets in a message that says {said}")]
     Packets {
-        /// How many there are.
+        /// Packets found.
         found: u64,
-        /// How many it says there are.
+        /// Packets announced.
         said: u32,
     },
 }
 
-/// Kind and length of the body that follows, which is within the limits of its kind.
-///
-/// # Errors
-/// [`MessageError`] for everything that nobody says.
+/// Kind and length of the body behind it, within the limits of its kind.
 pub fn head(bytes: [u8; HEAD_BYTES]) -> Result<(u32, usize), MessageError> {
     let (kind, len) = (u32_at(&bytes, 0), u32_at(&bytes, 4) as usize);
     let (min, max) = match kind {
@@ -136,7 +136,7 @@ pub fn head(bytes: [u8; HEAD_BYTES]) -> Result<(u32, usize), MessageError> {
 }
 
 impl<'a> Message<'a> {
-    /// Reads a body of this kind, as long as [`head`] has said.
+    /// Reads a body of this kind, of the length from [`head`].
     ///
     /// # Errors
     /// [`MessageError`] if it contradicts itself.
@@ -200,15 +200,15 @@ impl<'a> Message<'a> {
     }
 }
 
-/// How many interfaces the header of a capture describes.
+/// Number of interfaces in the header of a capture.
 ///
 /// # Errors
-/// [`MessageError::Blocks`] if no file can begin so.
+/// [`MessageError::Blocks`] if it is not the head of a file.
 pub fn check_header(header: &[u8]) -> Result<usize, MessageError> {
     Ok(write::check_header(header)?)
 }
 
-/// That `blocks` can be added to a file with so many interfaces, and are as many packets as their message says.
+/// Checks that `blocks` may be added to a file with so many interfaces, and have the announced number of packets.
 ///
 /// # Errors
 /// [`MessageError`] otherwise.

@@ -1,5 +1,5 @@
-//! Captures that are kept on another host: `message` is what the two say, `sender` the capturing one, `serve` accepts
-//! senders, `keeper` writes what one of them sends.
+//! Captures on another host: `message` is the protocol, `sender` the capturing end, `serve` accepts senders, `keeper`
+//! writes the packets of one of them.
 
 mod keeper;
 pub mod message;

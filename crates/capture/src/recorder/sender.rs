@@ -1,8 +1,7 @@
-//! Sends batches to a recorder, and sends again what a lost connection may have lost.
+//! Sends batches to a recorder, and repeats batches that a lost connection may have lost.
 //!
-//! A thread of its own does this: whoever captures never waits for it. What is sent waits for its acknowledgement, a
-//! few batches at most; if the recorder is slow the queue fills, and what finds no room there is counted by whoever
-//! fills it.
+//! It has a thread of its own: the capturing thread never waits for it. Sent batches await their acknowledgement, a few
+//! at most; if the recorder is slow the queue fills, and the capturing thread counts the packets that it drops.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -21,26 +20,26 @@ use crate::{CaptureError, Notices};
 
 /// Batches that are sent and not acknowledged: 16 MiB.
 const UNACKNOWLEDGED_MAX: usize = 32;
-/// How long the recorder may take to answer, or to take more.
+/// Time limit for an answer of the recorder, and for a blocked send.
 const PATIENCE: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_secs(1);
-/// A recorder that hears nothing for a minute gives up: it is told so often that there is nothing to send.
+/// Interval of messages while there is nothing to send; a recorder gives up after a minute of silence.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
-/// How often acknowledgements are looked for while there is nothing to send.
+/// Interval of polls for acknowledgements while there is nothing to send.
 const TURN: Duration = Duration::from_millis(20);
-/// How long what still waits may take when the capture is over.
+/// Time limit for the rest of the queue when the capture is over.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// What became of a capture that was sent.
+/// Result of sending a capture.
 #[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize)]
 pub struct Sent {
-    /// Where it was sent.
+    /// Address of the recorder.
     pub address: String,
     /// Times the connection was lost and made again.
     pub reconnects: u64,
     /// Packets that the recorder has acknowledged.
     pub acknowledged_packets: u64,
-    /// Packets that nobody acknowledged before the capture had to end.
+    /// Packets unacknowledged when the capture had to end.
     pub unacknowledged_packets: u64,
 }
 
@@ -52,24 +51,24 @@ pub(crate) struct Sender {
     notices: Notices,
     stream: Option<TcpStream>,
     unacknowledged: VecDeque<Batch>,
-    /// The packet behind those that were sent.
+    /// Number of the next packet to send.
     next: u64,
     line: Line,
     sent: Sent,
 }
 
-/// What has been said and heard of late.
+/// State of the message exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Line {
-    /// When something was sent last.
+    /// Time of the last message sent.
     sent: Instant,
     /// Answers that are due: one to each message.
     due: u64,
-    /// Since when; this begins anew with each answer as long as more are due.
+    /// Begin of the wait for answers; restarts with each answer while more are due.
     waiting: Option<Instant>,
 }
 
-/// Why a connection is no good.
+/// Reasons to drop a connection.
 enum Lost {
     Io(io::Error),
     Refused(String),
@@ -97,7 +96,7 @@ impl Sender {
         }
     }
 
-    /// Sends what comes out of the queue, to its end. `total` says at the end how many packets there were.
+    /// Sends the batches of the queue to its end. `total` returns the number of packets at the end.
     pub(crate) fn run(mut self, queue: &Arc<Queue>, total: impl Fn() -> u64) -> Sent {
         let mut until: Option<Instant> = None;
         loop {
@@ -144,7 +143,7 @@ impl Sender {
         match queue.take(TURN) {
             Taken::Batch(batch) => {
                 self.next = batch.first + batch.packets();
-                // Before it is sent: what is sent in part is sent again.
+                // Before it is sent: a batch sent in part is sent again.
                 self.unacknowledged.push_back(batch);
                 let batch = self.unacknowledged.back().expect("just put there");
                 send(self.stream.as_ref(), batch)?;
@@ -164,7 +163,7 @@ impl Sender {
         Ok(false)
     }
 
-    /// Says that this was all, and waits until the recorder has heard it.
+    /// Sends the end of the capture, and waits for its acknowledgement.
     fn end(&mut self, packets: u64) -> Result<(), Lost> {
         let mut stream = self.stream.as_ref().ok_or_else(gone)?;
         let mut bytes = Vec::new();
@@ -233,10 +232,10 @@ impl Sender {
     }
 }
 
-/// Forgets what the recorder has.
+/// Drops batches that the recorder has.
 fn acknowledge(unacknowledged: &mut VecDeque<Batch>, sent: &mut Sent, queue: &Arc<Queue>, next: u64) {
     while let Some(batch) = unacknowledged.pop_front() {
-        // A batch without packets is acknowledged with what is before it.
+        // A batch without packets is acknowledged with the one before it.
         if batch.first + batch.packets() > next {
             unacknowledged.push_front(batch);
             break;
@@ -274,7 +273,7 @@ impl Line {
         self.waiting = (self.due > 0).then_some(now);
     }
 
-    /// Nothing is answered any more, though something should be.
+    /// An answer is overdue.
     fn is_lost(&self, now: Instant) -> bool {
         self.waiting.is_some_and(|since| now.since(since) >= PATIENCE)
     }
@@ -284,7 +283,7 @@ impl Line {
     }
 }
 
-/// What a recorder says.
+/// Answer of a recorder.
 enum Answer {
     Welcome(u64),
     Written(u64),

@@ -1,7 +1,7 @@
-//! The recording host's end: accepts senders and keeps what they send, a thread for each.
+//! The recording host's end: accepts senders and keeps their captures, a thread for each.
 //!
-//! A sender whose connection is lost finds its capture again; one that comes twice takes its own place. What a sender
-//! says is checked before it is written, so that nobody can write anything but captures, and every wait for a sender
+//! A sender that lost its connection resumes its capture; a second connection of a sender replaces the first. Messages
+//! are checked before they are written, so that a sender can write nothing but captures, and every wait for a sender
 //! ends.
 
 use std::collections::{HashMap, VecDeque};
@@ -27,33 +27,33 @@ use crate::{CaptureError, Notices};
 /// Captures that are recorded at the same time, and connections.
 const CAPTURES_MAX: usize = 64;
 const TOO_MANY: &str = "as many captures as can be are being recorded already";
-/// How long a greeting may take, and how long a sender may say nothing: it has statistics to send every second.
+/// Time limit for a greeting, and for silence of a sender, which has statistics to send every second.
 const GREETING: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_secs(60);
 const ACCEPT: u64 = 0;
 const SIGNAL: u64 = 1;
 
-/// What is recorded where.
+/// Directory and limits of the recordings.
 #[derive(Clone, Debug)]
 pub struct RecorderSettings {
     /// The directory of all files.
     pub dir: PathBuf,
-    /// When a capture begins a new file, and how many files there may be of each host.
+    /// Rotation of files, and their limit for each host.
     pub rotation: Rotation,
 }
 
-/// What a recorder has done.
+/// Counters of a recorder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Totals {
     /// Captures that began.
     pub captures: u64,
-    /// Captures that said they were over.
+    /// Captures that ended regularly.
     pub ended: u64,
     /// Packets that are in files.
     pub packets: u64,
     /// Packets that are known to be missing.
     pub missing_packets: u64,
-    /// Connections that ended because of what was said.
+    /// Connections that ended because of an invalid message.
     pub refused: u64,
 }
 
@@ -68,7 +68,8 @@ struct Shared {
     captures: Mutex<HashMap<u64, Arc<Entry>>>,
     /// Files of each host, where their number is limited: a host may begin any number of captures.
     shelves: Mutex<Shelves>,
-    /// Numbers of those that ended of late, and of the packet behind their last: the end may not have been heard.
+    /// Numbers of recently ended captures, with their next packet: the sender may have missed the acknowledgement of
+    /// the end.
     ended: Mutex<VecDeque<(u64, u64)>>,
     totals: Mutex<Totals>,
     /// Notices of each host.
@@ -77,7 +78,7 @@ struct Shared {
     is_over: AtomicBool,
 }
 
-/// A connection among those that are counted, however it ends.
+/// A counted connection; dropping it corrects the count.
 struct Counted(Arc<Shared>);
 
 impl Drop for Counted {
@@ -94,13 +95,13 @@ struct Entry {
     peer: SocketAddr,
 }
 
-/// Why a connection ended.
+/// Reasons of a connection's end.
 enum Ended {
     /// The capture is over.
     Whole,
     /// The sender is gone and may come again.
     Lost(io::Error),
-    /// What it said, or what we cannot do for it.
+    /// Invalid message of the sender, or an error at this end; the text for the sender.
     Refused(String),
 }
 
@@ -162,7 +163,7 @@ impl Recorder {
     }
 }
 
-/// The next connection; one that was given up meanwhile is none.
+/// Accepts the next connection; `None` if there is none, or its peer has aborted it.
 fn accepted(listener: &TcpListener) -> io::Result<Option<(TcpStream, SocketAddr)>> {
     match listener.accept() {
         Ok(accepted) => Ok(Some(accepted)),
@@ -176,7 +177,7 @@ fn accepted(listener: &TcpListener) -> io::Result<Option<(TcpStream, SocketAddr)
 }
 
 impl Shared {
-    /// Says something of a kind about a host, unless too much of it has been said of late.
+    /// Reports an event of a kind about a host, within the rate limit.
     fn say(&self, kind: &'static str, peer: SocketAddr, text: &str) {
         match lock(&self.lines).allow(kind, peer.ip(), clock::now()) {
             None => {}
@@ -220,7 +221,7 @@ impl Shared {
         }
     }
 
-    /// Hears the greeting and answers it.
+    /// Receives the greeting and answers it.
     fn begin(&self, stream: &TcpStream, peer: SocketAddr) -> Result<(u64, Arc<Entry>), Ended> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
@@ -273,7 +274,7 @@ impl Shared {
         Ok(entry)
     }
 
-    /// Hears packets until there are no more.
+    /// Receives packets until the capture ends.
     fn records(&self, stream: &TcpStream, capture: u64, entry: &Entry) -> Result<Ended, Ended> {
         let outcome = self.records_of(stream, capture, entry);
         // A capture without a connection can make room for another.
@@ -335,7 +336,7 @@ impl Shared {
     }
 }
 
-/// Tells a sender, which has not heard it, that its capture is over.
+/// Repeats to a sender that its capture is over, because it missed the first answer.
 fn end_again(stream: &TcpStream, next: u64) -> Result<Ended, Ended> {
     say(stream, &Message::Welcome { next })?;
     let mut body = Vec::new();
@@ -381,7 +382,7 @@ fn say(mut stream: &TcpStream, message: &Message<'_>) -> io::Result<()> {
     stream.write_all(&bytes)
 }
 
-/// Says that there are too many, without waiting for anybody: the others are accepted by the same thread.
+/// Refuses a connection beyond the limit without waiting for its peer: the same thread accepts the others.
 fn turn_away(stream: &TcpStream) {
     if stream.set_nonblocking(true).is_ok() {
         let _ = say(stream, &Message::Refused { reason: TOO_MANY });
@@ -389,12 +390,12 @@ fn turn_away(stream: &TcpStream) {
     }
 }
 
-/// Says why, if the sender still listens.
+/// Sends the reason, if the sender still listens.
 fn refuse(stream: &TcpStream, reason: &str) {
     let _ = stream.set_nonblocking(false);
     let _ = stream.set_write_timeout(Some(GREETING));
     let _ = say(stream, &Message::Refused { reason });
-    // What it was still sending is not read: without this its end would take back the reason.
+    // The rest of the sender's data is not read; without this shutdown its end would discard the reason.
     let _ = stream.shutdown(Shutdown::Write);
     let _ = stream.set_read_timeout(Some(GREETING));
     let until: Instant = clock::now() + GREETING;

@@ -1,4 +1,4 @@
-//! What a recorder does with connections, over loopback.
+//! Connections of a recorder over loopback.
 
 use wire::pcap::write;
 
@@ -41,7 +41,7 @@ fn an_end_that_was_not_heard_is_told_again() {
     let dir = tempfile::tempdir().unwrap();
     let Recorder { shared } = recorder(&dir);
     let header = header();
-    // A lost connection ends here, too: the clone is what the accepting thread has.
+    // A lost connection ends here, too: the clone stands for that of the accepting thread.
     for (packets, answers) in [(None, &[0][..]), (Some(7), &[0, 7]), (Some(7), &[7, 7])] {
         let (mut sender, ours, peer) = pair();
         let _line = ours.try_clone().unwrap();
