@@ -1,8 +1,8 @@
-//! TOML that people write: every value with its place, and every problem with its line, its column and the
-//! nearest name that would be right.
+//! TOML written by people: every value with its place, and every problem with its line, its column and the nearest
+//! valid name.
 //!
-//! Knows TOML and the units of `event`, not what a document means: plans are read in `lab`, configurations of
-//! targets in `farlun`. Reads no file.
+//! Knows TOML and the units of `event`, not the meaning of a document: `lab` reads plans, `farlun` configurations of
+//! targets. Reads no file.
 
 mod problem;
 mod scalar;

@@ -1,18 +1,18 @@
-//! What is wrong with a document: every problem with its place, and the nearest name that would be right.
+//! Problems of a document: every problem with its place, and the nearest valid name.
 //!
-//! Does not decide what is right: those who read the document do.
+//! The readers of the document decide what is valid.
 
 use std::fmt;
 use std::ops::Range;
 
-/// One thing wrong with a document.
+/// A problem of a document.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Problem {
     /// Line of the document, from 1.
     pub line: usize,
     /// Character of the line, from 1.
     pub column: usize,
-    /// What was found there, what was expected, what to do.
+    /// Value found, expected values, and next step.
     pub text: String,
 }
 
@@ -57,7 +57,7 @@ impl<'t> Problems<'t> {
         self.found
     }
 
-    /// Whether nothing is wrong so far.
+    /// True without problems so far.
     pub fn is_empty(&self) -> bool {
         self.found.is_empty()
     }

@@ -1,4 +1,4 @@
-//! One value of a document, and the readers that say what was expected when it is something else.
+//! One value of a document, and its readers, which name the expected type if it is another.
 
 use event::{BitRate, Bytes};
 
@@ -78,7 +78,7 @@ impl Scalar {
         self.label().parse().map_err(|e: event::ParseError| e.to_string())
     }
 
-    /// One of a few words.
+    /// One of several words.
     pub fn word<T: Copy>(&self, known: &[(&str, T)]) -> Result<T, String> {
         let found = self.text()?;
         match known.iter().find(|(name, _)| *name == found) {

@@ -58,7 +58,7 @@ impl<'a> Section<'a> {
         Section { name: name.to_owned(), span, table }
     }
 
-    /// Its entries, in the order of the text.
+    /// Entries in the order of the text.
     pub fn entries(&self) -> Vec<Entry<'a>> {
         let mut entries: Vec<Entry<'a>> = self
             .table
@@ -74,7 +74,7 @@ impl<'a> Section<'a> {
         entries
     }
 
-    /// Its entries by their names, with tables one level down flattened: `read.depth`.
+    /// Entries by their names, with tables one level down flattened: `read.depth`.
     pub fn flat_entries(&self) -> Vec<(String, Entry<'a>)> {
         let flat = |entry: Entry<'a>| match entry.value {
             // An empty table stays an entry, so that the caller reports it.

@@ -12,19 +12,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Row, TableError, Writer};
 
-/// Rows handed to the thread at a time.
+/// Rows passed to the thread at a time.
 const BATCH_ROWS: usize = 32 * 1024;
-/// Says in the metadata of a file how many rows it has not.
+/// Metadata key for the number of rows lost.
 pub(super) const LOST_ROWS: &str = "farlun.lost_rows";
 /// Batches that may wait for the thread.
 const BATCHES_WAITING: usize = 64;
 
-/// What a [`Recorder`] or a [`crate::Spool`] did.
+/// Rows that a [`Recorder`] or a [`crate::Spool`] wrote and lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Written {
     /// Rows in the file.
     pub rows: u64,
-    /// Rows that came while the thread was too far behind; 0 unless the disk or the machine is starved.
+    /// Rows that arrived while the thread was too far behind; 0 unless the disk or the machine is overloaded.
     pub lost_rows: u64,
 }
 

@@ -1,13 +1,13 @@
-//! Declarations of tables: one line a column, from which everything else that is said of a column follows.
+//! Declarations of tables: one line a column, from which schema, reader and writer follow.
 //!
-//! [`table!`] declares a table whose rows are only written: each line names a column, its type, and the expression that
-//! takes its value from a row. [`record!`] declares columns that are read back: each line names a column, its type, and
-//! the field of the row that it holds, and the fields are all of the row's. The type is `Vec<u64>`, `Vec<u32>`,
-//! `Vec<W>` of a [`Word`], or another struct that [`record!`] made, whose columns stand in its place. Lines are in file
-//! order, and a column has the same name in the file.
+//! [`table!`] declares a table whose rows are only written: each line has the name of a column, its type, and the
+//! expression that takes its value from a row. [`record!`] declares columns that are read back: each line has the name
+//! of a column, its type, and the field of the row in it; together they hold all fields of the row. The type is
+//! `Vec<u64>`, `Vec<u32>`, `Vec<W>` of a [`Word`], or another struct of [`record!`], whose columns stand in its place.
+//! Lines are in file order, and a column has the same name in the file.
 //!
-//! From the lines follow the struct of plain columns, `append`, the push of a row, the reading of a row, and the visit
-//! ([`Visit`]) from which files, their schema and the check against docs/tables.md are made.
+//! The lines generate the struct of plain columns, `append`, the push of a row, the reading of a row, and the visit
+//! ([`Visit`]) that makes files, their schema and the check against docs/tables.md.
 
 use event::Instant;
 
@@ -27,7 +27,7 @@ pub(crate) trait Store<T> {
     /// Appends one value.
     fn push(&mut self, value: &T);
 
-    /// The value in row `row`.
+    /// Value in row `row`.
     ///
     /// # Panics
     /// If there is no such row.

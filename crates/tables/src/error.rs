@@ -6,7 +6,7 @@ use parquet::errors::ParquetError;
 
 use crate::SchemaVersionError;
 
-/// Why a table could not be written or read.
+/// Reasons why a table could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     /// The file system refused.
@@ -14,15 +14,15 @@ pub enum TableError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// The file is not what Parquet calls a file, or could not be encoded.
+    /// The file is not a Parquet file, or could not be encoded.
     #[error("{path}: {source}")]
     Parquet {
         /// The file.
         path: PathBuf,
-        /// What the Parquet library said.
+        /// Error of the Parquet library.
         source: ParquetError,
     },
     /// No file of the table is there.
@@ -43,9 +43,9 @@ pub enum TableError {
         path: PathBuf,
         /// The column's name.
         column: &'static str,
-        /// What is there.
+        /// Value found.
         found: String,
-        /// What the schema in docs/tables.md says.
+        /// Value expected by the schema in docs/tables.md.
         expected: &'static str,
     },
     /// The thread that writes the file ended early.

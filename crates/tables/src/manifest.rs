@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::Written;
 
-/// `run.json`: what was run, where, and whether it counts.
+/// `run.json`: plan, machine, cells and checks of a run, and its validity.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Run {
     /// Version of farlun that ran it.
@@ -22,12 +22,12 @@ pub struct Run {
     pub plan_name: String,
     /// The plan, in full, after `--quick` and the like were applied.
     pub plan: Value,
-    /// The plan as its author wrote it (TOML), for people; empty if there is none.
+    /// The plan as its author wrote it (TOML), for readers; empty without a plan.
     #[serde(default)]
     pub plan_text: String,
     /// Seed of everything random.
     pub seed: u64,
-    /// Commit of the checkout farlun was built from, if whoever built it said.
+    /// Commit of the checkout that farlun was built from, if the build set it.
     #[serde(default)]
     pub commit: Option<String>,
     /// SHA-256 of the program that ran it, as sha256sum(1) prints it; null if it could not be read.
@@ -40,17 +40,17 @@ pub struct Run {
     /// Sysctls in force in the lab's namespaces.
     #[serde(default)]
     pub sysctls: BTreeMap<String, String>,
-    /// When it began, seconds since 1970.
+    /// Start, seconds since 1970.
     pub started_unix_s: f64,
-    /// How long it took, without the time it was interrupted.
+    /// Duration, without interruptions.
     pub elapsed_s: f64,
-    /// When it went on after it had been interrupted, seconds since 1970.
+    /// Resumption after an interruption, seconds since 1970.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumed_unix_s: Vec<f64>,
-    /// What cells carried, bits per second, whose rate other cells follow; by their slugs, as it was found first.
+    /// Throughput of cells, bits per second, whose rate other cells follow; by their slugs, as found first.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub found: BTreeMap<String, f64>,
-    /// Whether every cell is valid in the end.
+    /// True if every cell is valid in the end.
     pub valid: bool,
     /// No rule of validity was applied to any cell, against the plan (`--validity off`, a smoke run): no figure is validated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -71,9 +71,9 @@ pub struct Run {
 /// A program of this machine that is not part of the run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct BusyProgram {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its process.
+    /// Process id.
     pub pid: u32,
     /// Processors that it kept busy.
     pub processors: f64,
@@ -82,20 +82,20 @@ pub struct BusyProgram {
 /// One cell and repeat, as `run.json` lists it.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct CellEntry {
-    /// Its directory, relative to the run's.
+    /// Directory, relative to the run's.
     pub dir: String,
-    /// Its name within the plan, the same for all repeats.
+    /// Name within the plan, the same for all repeats.
     pub slug: String,
     /// The load's name in the plan (`read`, `write1m`), by which metrics are addressed.
     #[serde(default)]
     pub load: String,
-    /// Where it lies in the plan's matrix: axis and value as written, `{"delay": "8ms"}`.
+    /// Point in the plan's matrix: axis and value as written, `{"delay": "8ms"}`.
     pub parameters: BTreeMap<String, Value>,
     /// Number of the repeat, from 1.
     pub repeat: u32,
 }
 
-/// How a value is compared with its bound.
+/// Comparison of a value with its bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Comparison {
     /// At least.
@@ -115,34 +115,34 @@ pub enum Comparison {
     Equal,
 }
 
-/// One expectation and what came of it.
+/// One expectation and its outcome.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Check {
-    /// What is expected, in words.
+    /// The expectation in words.
     pub name: String,
-    /// What was found; null if the run yields no such figure.
+    /// Value found; null if the run has no such figure.
     pub value: Option<f64>,
     /// The comparison.
     pub op: Comparison,
-    /// What it is compared with.
+    /// Bound of the value.
     pub bound: f64,
     /// Unit of both; empty for a ratio.
     pub unit: String,
-    /// Whether it holds. Never true without a value.
+    /// True if it holds. Never true without a value.
     pub ok: bool,
 }
 
 /// `cell.json`: one cell of the plan's matrix, run once.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Cell {
-    /// Its name within the plan.
+    /// Name within the plan.
     pub slug: String,
     /// The load's name in the plan (`read`, `write1m`), by which metrics are addressed.
     #[serde(default)]
     pub load: String,
     /// Number of the repeat, from 1.
     pub repeat: u32,
-    /// Where it lies in the plan's matrix: axis and value as written, `{"delay": "8ms"}`.
+    /// Point in the plan's matrix: axis and value as written, `{"delay": "8ms"}`.
     pub parameters: BTreeMap<String, Value>,
     /// The command that runs it alone, quoted for a shell.
     pub command: String,
@@ -161,15 +161,15 @@ pub struct Cell {
     /// The document of the load (`bench --json`, `stream --json`); null if it printed none.
     #[serde(default)]
     pub near: Option<Value>,
-    /// How far the clocks of its two ends are apart, as found when the run was over; null if no layers were recorded.
+    /// Offset of the clocks of its two ends, computed after the run; null if no layers were recorded.
     #[serde(default)]
     pub clock: Option<Value>,
-    /// Whether it yields figures.
+    /// True if it yields figures.
     pub valid: bool,
-    /// Why not.
+    /// Reasons if it does not.
     #[serde(default)]
     pub reasons: Vec<String>,
-    /// Its figures are of a path that no rule of validity was applied to (`validity = "off"`, `--validity off`).
+    /// True if the path of its figures was not validated (`validity = "off"`, `--validity off`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unvalidated: bool,
     /// It is about throughput, though its depth is given or its program is of others.
@@ -182,23 +182,23 @@ pub struct Cell {
 pub struct Window {
     /// Seconds from the beginning of the load.
     pub start_s: f64,
-    /// Its length.
+    /// Length.
     pub length_s: f64,
 }
 
-/// What `farlun wan --json` says, as far as it is analysed.
+/// Document of `farlun wan --json`, as far as it is analysed.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Wan {
     /// The path it emulated.
     pub path: Path,
-    /// Whether the emulator kept its promises.
+    /// Validity of the emulation.
     pub validity: Validity,
-    /// What the emulation cost.
+    /// Cost of the emulation.
     pub emulator: Emulator,
 }
 
-/// What emulating a path cost.
+/// Cost of emulating a path.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Emulator {
@@ -212,7 +212,7 @@ pub struct Emulator {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Path {
-    /// One-way delay: half of the round trip where both ways differ.
+    /// One-way delay: half of the round trip if the two directions differ.
     pub delay_ns: u64,
     /// Rate of the line; 0 if it has none.
     pub rate_bits_per_s: u64,
@@ -230,15 +230,15 @@ impl Default for Path {
     }
 }
 
-/// Whether the emulator kept its promises.
+/// Validity of the emulation: lateness, losses and their limits.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Validity {
-    /// Whether it did.
+    /// True if the emulation is valid.
     pub ok: bool,
-    /// Why not.
+    /// Reasons if it is not.
     pub reasons: Vec<String>,
-    /// How late packets were handed over.
+    /// Lateness of deliveries.
     pub lateness_ns: Lateness,
     /// Packets and super-packets.
     pub packets: u64,
@@ -250,7 +250,7 @@ pub struct Validity {
     pub dropped_unasked: u64,
 }
 
-/// How late packets were handed over.
+/// Lateness of deliveries.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Lateness {
@@ -262,7 +262,7 @@ pub struct Lateness {
     pub max: f64,
 }
 
-/// What `bench --json` and `stream --json` say.
+/// Document of `bench --json` and `stream --json`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Load {
@@ -369,18 +369,18 @@ pub struct Latency {
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cpu {
-    /// Of the near end, per request.
+    /// CPU time of the near end per request.
     pub near_ns_per_io: Option<f64>,
-    /// Of the far end, per request.
+    /// CPU time of the far end per request.
     pub far_ns_per_io: Option<f64>,
-    /// Of the near end in all.
+    /// CPU time of the near end in all.
     pub near_ns: Option<f64>,
-    /// Of the far end in all.
+    /// CPU time of the far end in all.
     pub far_ns: Option<f64>,
 }
 
 impl Comparison {
-    /// Whether `value` and `bound` stand so to each other.
+    /// True if `value` compares so with `bound`.
     pub fn holds(self, value: f64, bound: f64) -> bool {
         match self {
             Comparison::AtLeast => value >= bound,
@@ -391,7 +391,7 @@ impl Comparison {
         }
     }
 
-    /// As plans and run.json write it: `>=`.
+    /// Operator in plans and run.json: `>=`.
     pub const fn symbol(self) -> &'static str {
         match self {
             Comparison::AtLeast => ">=",
@@ -426,8 +426,8 @@ impl Check {
 }
 
 impl Cell {
-    /// The typed view of the document of `farlun wan`; an error if it is of another shape. Its path is that which the
-    /// load's data take.
+    /// Typed view of the document of `farlun wan`; an error if it has another shape. Its path is the one in the
+    /// direction of the load's data.
     pub fn wan(&self) -> Result<Option<Wan>, serde_json::Error> {
         let Some(document) = &self.wan else { return Ok(None) };
         let mut wan = Wan::deserialize(document)?;
@@ -444,7 +444,7 @@ impl Cell {
         Ok(Some(wan))
     }
 
-    /// Whether the load's data go from far to near.
+    /// True if the load's data go from far to near.
     fn is_homeward(&self) -> bool {
         let said = |key: &str| self.near.as_ref().and_then(|near| near[key].as_str());
         said("op") == Some("read") || said("direction") == Some("far-to-near")
@@ -460,7 +460,7 @@ impl Cell {
         ours.filter_map(of_host).filter(|output| output.is_object()).map(Load::deserialize).collect()
     }
 
-    /// The typed view of the document of the load; an error if it is of another shape.
+    /// Typed view of the document of the load; an error if it has another shape.
     pub fn load(&self) -> Result<Option<Load>, serde_json::Error> {
         self.near.as_ref().map(Load::deserialize).transpose()
     }

@@ -1,5 +1,5 @@
-//! Rows as a few 64-bit words: how they wait in memory and in a spool file until they are encoded. Known to
-//! this process only; what others read are the Parquet files.
+//! Rows as a few 64-bit words, the form in memory and in a spool file until they are encoded. Private to this process;
+//! other programs read the Parquet files.
 
 use event::{
     FarTimes, Host, Instant, Io, LayerTimes, Layers, NearTimes, Op, PduSeen, RequestId, TcpTimes, Way,
@@ -11,7 +11,7 @@ use crate::{Row, Word};
 pub trait Packed: Row {
     /// The words.
     type Words: AsRef<[u64]>;
-    /// How many they are.
+    /// Number of words.
     const WORDS: usize = size_of::<Self::Words>() / 8;
 
     /// The row in words.

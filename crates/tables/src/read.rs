@@ -57,7 +57,7 @@ pub fn read_pieces<R: Row>(
     Ok(!files.is_empty())
 }
 
-/// What the files of a table say under `key` in their metadata, one entry per file.
+/// Values of `key` in the metadata of a table's files, one entry per file.
 pub fn said<R: Row>(dir: impl AsRef<Path>, key: &str) -> Result<Vec<Option<String>>, TableError> {
     let value = |path: &PathBuf| Ok(entry(&open(path)?, key).map(str::to_owned));
     files::<R>(dir)?.iter().map(value).collect()
@@ -85,7 +85,7 @@ pub fn files<R: Row>(dir: impl AsRef<Path>) -> Result<Vec<PathBuf>, TableError> 
     finished(dir.as_ref(), |name| name.strip_prefix(R::TABLE).is_some_and(belongs))
 }
 
-/// The finished files of any table whose names, without what they end in, are wanted; sorted.
+/// The finished files of the tables that `is_wanted` selects by name without ending; sorted.
 fn finished(dir: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, TableError> {
     let failed = |source| TableError::File { path: dir.to_owned(), source };
     let mut found = Vec::new();
@@ -187,7 +187,7 @@ impl Decode<'_> {
         }
         let read = || -> Result<Vec<T::T>, ParquetError> {
             let rows = usize::try_from(self.group.metadata().num_rows()).unwrap_or(0);
-            // The count in the file is a claim; memory grows with what is really there.
+            // The row count of the file is untrusted; memory grows with the rows that are read.
             let mut values = Vec::with_capacity(rows.min(crate::ROWS_PER_GROUP));
             let mut reader = get_typed_column_reader::<T>(self.group.get_column_reader(index)?);
             while values.len() < rows {

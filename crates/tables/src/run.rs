@@ -26,7 +26,7 @@ pub const REPORT_FILE: &str = "report.html";
 #[derive(Clone, Debug)]
 pub struct RunDir {
     path: PathBuf,
-    /// Whether the path is a cell's and there is no run.json.
+    /// True if the path is a cell's and there is no run.json.
     single: bool,
 }
 
@@ -39,7 +39,7 @@ pub struct CellDir {
     pub cell: Cell,
 }
 
-/// Why a run directory could not be made, read or written.
+/// Reasons why a run directory could not be made, read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The file system refused.
@@ -47,10 +47,10 @@ pub enum RunError {
     File {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// There is something already.
+    /// The directory has a run already.
     #[error("{path}: has a run.json already; name another directory, or resume that run")]
     Exists {
         /// The directory.
@@ -59,7 +59,7 @@ pub enum RunError {
     /// Neither a run nor a cell.
     #[error("{path}: found neither run.json nor cell.json; expected a run directory or one of its cells")]
     NotARun {
-        /// What was given.
+        /// Path given.
         path: PathBuf,
     },
     /// A manifest is of another schema version.
@@ -70,9 +70,9 @@ pub enum RunError {
     Manifest {
         /// The file.
         path: PathBuf,
-        /// Which manifest.
+        /// Name of the manifest.
         expected: &'static str,
-        /// What the JSON reader said.
+        /// Error of the JSON reader.
         source: serde_json::Error,
     },
     /// `run.json` names a cell outside its own directory.
@@ -80,7 +80,7 @@ pub enum RunError {
     Outside {
         /// The manifest.
         path: PathBuf,
-        /// What it names.
+        /// Directory that it names.
         dir: String,
     },
 }
@@ -144,7 +144,7 @@ impl RunDir {
         &self.path
     }
 
-    /// Where its page is.
+    /// Path of its page.
     pub fn report_path(&self) -> PathBuf {
         self.path.join(REPORT_FILE)
     }
@@ -157,17 +157,17 @@ impl RunDir {
         Ok(dir)
     }
 
-    /// Where the repeats of the plan's cell NNN are, relative to the run: `cells/NNN-slug`.
+    /// Directory of the repeats of the plan's cell NNN, relative to the run: `cells/NNN-slug`.
     pub fn cell_dir(number: usize, slug: &str) -> String {
         format!("cells/{number:03}-{slug}")
     }
 
-    /// Where one of them is: `cells/NNN-slug/rK`.
+    /// Directory of one of them: `cells/NNN-slug/rK`.
     pub fn repeat_dir(number: usize, slug: &str, repeat: u32) -> String {
         format!("{}/r{repeat}", RunDir::cell_dir(number, slug))
     }
 
-    /// Reads `run.json`. For a cell directory, a run of that cell with what the cell knows.
+    /// Reads `run.json`. For a cell directory, returns a run of that cell from its `cell.json`.
     pub fn manifest(&self) -> Result<Run, RunError> {
         if !self.single {
             return load(&self.path.join(RUN_FILE), "run.json");
@@ -257,7 +257,7 @@ fn replace(path: &Path, contents: &[u8]) -> Result<(), RunError> {
     let write = || {
         let mut file = fs::File::create(&partial)?;
         file.write_all(contents)?;
-        // A new name for what is not on the disk yet would be lost with the machine, and the old file too.
+        // A rename of data that are not on the disk yet could lose both files in a crash.
         file.sync_all()?;
         fs::rename(&partial, path)
     };

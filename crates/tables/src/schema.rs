@@ -1,7 +1,7 @@
-//! The kinds of columns there are, and the visitor that walks them.
+//! Types of columns, and the visitor that walks over the columns of a table.
 //!
-//! Three kinds are enough: unsigned 64-bit (times and counters), unsigned 32-bit (sizes and small
-//! counts), and words (a few fixed strings, stored as UTF-8 with a dictionary). None is nullable.
+//! There are three: unsigned 64-bit (times and counters), unsigned 32-bit (sizes and small counts), and words (a few
+//! fixed strings, stored as UTF-8 with a dictionary). None is nullable.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
 use parquet::errors::ParquetError;
 use parquet::schema::types::{Type, TypePtr};
 
-/// One row of a table, and how its columns are laid out.
+/// One row of a table, and the layout of its columns.
 pub trait Row: Copy + Send + 'static {
     /// The table's name: its files are `NAME*.parquet`.
     const TABLE: &'static str;
@@ -27,7 +27,7 @@ pub trait Row: Copy + Send + 'static {
 
 /// Walks over the columns of a table, one call per column in file order.
 pub trait Visit {
-    /// What can go wrong on the way.
+    /// Error of a visitor.
     type Error;
 
     /// A column of unsigned 64-bit numbers.
@@ -42,7 +42,7 @@ pub trait Visit {
 
 /// A value that a table spells out as one of a few fixed words.
 pub trait Word: Copy + 'static {
-    /// Every value there is.
+    /// All values.
     const ALL: &'static [Self];
 
     /// The word in the file.
@@ -193,7 +193,7 @@ impl Word for Option<WindowKind> {
     }
 }
 
-/// How a column is stored.
+/// Storage type of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     U64,
@@ -202,7 +202,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// As error messages and docs/tables.md call it.
+    /// Name in error messages and docs/tables.md.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Kind::U64 => "uint64",

@@ -1,11 +1,9 @@
-//! A sink for rows that come by the hundred thousand a second: they are kept as they are, and encoded when
-//! the load is over.
+//! A sink for rows at hundreds of thousands a second: they are kept packed, and encoded when the load is over.
 //!
-//! A row is packed into a batch that was allocated before; full batches go to a thread that writes them to a
-//! spool file, and come back. So a row costs no lock, no allocation and no system call, and encoding it takes
-//! nothing from what is measured. The spool has no name, so that nothing of it is left however the process ends. Where no empty batch is left, or the spool has reached
-//! [`SPOOL_MAX_BYTES`], rows are not kept but counted. Rows that come now and then are for a
-//! [`crate::Recorder`].
+//! A row is packed into a preallocated batch; full batches go to a thread that writes them to a spool file and returns
+//! them. So a row costs no lock, no allocation and no system call, and encoding takes no time from the measurement. The
+//! spool has no name, so that nothing of it is left however the process ends. Without an empty batch, or beyond
+//! [`SPOOL_MAX_BYTES`], rows are counted and not kept. Use a [`crate::Recorder`] for rare rows.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -20,9 +18,9 @@ use crate::background::LOST_ROWS;
 use crate::pack::Packed;
 use crate::{TableError, Writer, Written};
 
-/// What a spool may take on disk.
+/// Limit on the spool's size on disk.
 pub const SPOOL_MAX_BYTES: u64 = 4 << 30;
-/// Words in a batch, and how many batches there are.
+/// Words in a batch, and number of batches.
 const BATCH_WORDS: usize = 64 << 10;
 const BATCHES: usize = 16;
 
@@ -39,7 +37,7 @@ pub struct Spool<R: Packed> {
     row: PhantomData<R>,
 }
 
-/// What the thread has written.
+/// Spool file as the thread left it.
 struct Spooled {
     file: File,
     bytes: u64,
@@ -87,7 +85,7 @@ impl<R: Packed> Spool<R> {
         })
     }
 
-    /// Encodes what was kept and gives the file its final name: about a second for a million rows.
+    /// Encodes the kept rows and gives the file its final name: about a second for a million rows.
     pub fn finish(self) -> Result<Written, TableError> {
         let Spool { path, sample, batch, full, thread, mut lost_rows, .. } = self;
         // Waiting is allowed here. A closed channel means that the thread met an error, which joining it
@@ -118,7 +116,7 @@ impl<R: Packed> Spool<R> {
         Ok(Written { rows: writer.finish()?, lost_rows })
     }
 
-    /// Notes that a row could not be made, because what it would be of was not kept.
+    /// Counts a row as lost that could not be made, because its data were not kept.
     pub fn lose(&mut self) {
         self.lost_rows += 1;
     }
@@ -143,7 +141,7 @@ impl<R: Packed> Sink<R> for Spool<R> {
     }
 }
 
-/// Writes batches until there are no more.
+/// Writes batches until the queue is closed.
 fn write(
     mut file: File,
     incoming: &Receiver<Vec<u64>>,

@@ -5,8 +5,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Version of the columns of tables and of the fields of `run.json` and `cell.json`. It is raised when this version would
-/// misread, or could not read, what the one before wrote, or the other way round.
+/// Version of the columns of tables and of the fields of `run.json` and `cell.json`. Raise it when this version would
+/// misread, or could not read, files of the one before, or the other way round.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// Key of the schema version in the metadata of a table.
@@ -22,7 +22,7 @@ pub(super) const SOFTWARE: &str = env!("CARGO_PKG_VERSION");
 pub struct SchemaVersionError {
     /// The file.
     pub path: PathBuf,
-    /// Schema version in the file, as it stands there; `None` if there is none.
+    /// Schema version in the file, unparsed; `None` without one.
     pub found: Option<String>,
     /// Version of farlun that wrote the file, and its commit in parentheses if that is known; `None` if the file does not
     /// name it.

@@ -47,7 +47,7 @@ impl<R: Row> Writer<R> {
         Writer::with_notes(path.as_ref(), &[])
     }
 
-    /// Likewise, with more to say in the metadata.
+    /// Likewise, with further metadata.
     pub(super) fn with_notes(path: &Path, notes: &[(&str, u64)]) -> Result<Writer<R>, TableError> {
         let path = path.to_owned();
         let partial = partial_name(&path);
@@ -69,7 +69,7 @@ impl<R: Row> Writer<R> {
         })
     }
 
-    /// Says something more in the metadata.
+    /// Adds an entry to the metadata.
     pub(super) fn note(&mut self, key: &str, value: u64) {
         self.file.append_key_value_metadata(KeyValue::new(key.to_owned(), value.to_string()));
     }
@@ -85,7 +85,7 @@ impl<R: Row> Writer<R> {
         self.rows
     }
 
-    /// Writes what is left and gives the file its final name. Returns the number of rows.
+    /// Writes the remaining rows and gives the file its final name. Returns the number of rows.
     pub fn finish(mut self) -> Result<u64, TableError> {
         self.flush();
         self.outcome()?;
@@ -95,7 +95,7 @@ impl<R: Row> Writer<R> {
         Ok(self.rows)
     }
 
-    /// Takes a batch of `rows` rows that somebody else collected.
+    /// Takes a batch of `rows` rows, collected by the caller.
     pub(super) fn push_columns(&mut self, columns: R::Columns, rows: usize) -> Result<(), TableError> {
         self.flush();
         self.columns = columns;
@@ -145,7 +145,7 @@ impl<R: Row> Sink<R> for Writer<R> {
     }
 }
 
-/// A new file, locked for as long as it is open. What an earlier run has left there goes; a link is not followed.
+/// A new file, locked while it is open. The remains of an earlier run are removed; a link is not followed.
 fn fresh(path: &Path) -> io::Result<File> {
     if std::fs::symlink_metadata(path).is_ok_and(|left| left.is_file())
         && matches!(File::options().write(true).open(path)?.try_lock(), Err(TryLockError::WouldBlock))

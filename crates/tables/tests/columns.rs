@@ -1,4 +1,4 @@
-//! A table can be read column by column and piece by piece, and says what its writers said of it.
+//! A table can be read column by column and piece by piece, with its metadata.
 
 use event::{Instant, Io, Op};
 use tables::{Ios, ROWS_PER_GROUP, Row, Writer};

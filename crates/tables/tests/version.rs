@@ -33,7 +33,7 @@ fn with_value(value: &str) -> Vec<u8> {
     [KEY, &[0x18, value.len() as u8], value.as_bytes()].concat()
 }
 
-/// Every way of reading refuses the table in `dir`; what it says, with FILE for the path.
+/// Checks that every way of reading refuses the table in `dir`; returns the message, with FILE for the path.
 #[track_caller]
 fn refused(dir: &Path) -> String {
     let file = dir.join("io.parquet");

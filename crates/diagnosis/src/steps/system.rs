@@ -223,7 +223,7 @@ fn ask(system: System, depth: u32, request_bytes: u64, is_gentle: bool) -> StepP
         let slow_s = plan.slow_s(load);
         let mut observation = system.run(load);
         if slow_s.is_some_and(|slow_s| observation.latency_s() > slow_s) {
-            // A gap closes at its beginning: what it held back is counted in a short time.
+            // A gap closes at its first packet: the packets held behind it are counted within a short time.
             observation.end = StepEnd::Slow;
             observation.counted_s = 2.0 * observation.latency_s();
             observation.facts.current.bytes_per_s *= 1.3;

@@ -199,7 +199,7 @@ impl<'a> Gathering<'a> {
         self.read(token)
     }
 
-    /// Reads what has arrived of a hello.
+    /// Reads the received part of a hello.
     fn read(&mut self, token: u64) -> io::Result<()> {
         let Some(unread) = self.unread.get_mut(&token) else { return Ok(()) };
         while unread.got < Hello::LEN {

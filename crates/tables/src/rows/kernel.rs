@@ -23,7 +23,7 @@ table! {
     remote_port: Vec<u32> = u32::from(point.remote_port),
     /// Congestion window.
     cwnd_packets: Vec<u32> = point.cwnd_packets,
-    /// Slow-start threshold; above 2^30 while there is none.
+    /// Slow-start threshold; above 2^30 if unset.
     ssthresh_packets: Vec<u32> = point.ssthresh_packets,
     /// Smoothed round-trip time.
     srtt_ns: Vec<u64> = point.srtt_ns,

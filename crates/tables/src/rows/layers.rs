@@ -77,7 +77,7 @@ table! {
     completed_t_ns: Vec<u64> = near.completed,
 }
 
-/// The times of both ends; those of the end that did not write the row are 0.
+/// Times of both ends; those of the other end are 0.
 #[inline]
 fn of_both_ends(times: &LayerTimes) -> (NearTimes, FarTimes) {
     match *times {

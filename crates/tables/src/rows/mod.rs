@@ -1,4 +1,4 @@
-//! One file per table: its columns, and the value of a row of `event` that each column holds.
+//! One file per table: its columns, and the field of an `event` row in each.
 
 mod io;
 mod kernel;

@@ -17,11 +17,11 @@ record! {
     connection: Vec<u32> = connection,
     /// Application payload received so far.
     app_rx_bytes: Vec<u64> = app_rx_bytes,
-    /// Application payload handed to the socket so far.
+    /// Application payload written to the socket so far.
     app_tx_bytes: Vec<u64> = app_tx_bytes,
     /// Congestion window.
     cwnd_packets: Vec<u32> = cwnd_packets,
-    /// Slow-start threshold; above 2^30 while there is none.
+    /// Slow-start threshold; above 2^30 if unset.
     ssthresh_packets: Vec<u32> = ssthresh_packets,
     /// Maximum segment size for sending.
     mss_bytes: Vec<u32> = mss_bytes,
@@ -65,7 +65,7 @@ record! {
     rwnd_limited_ns: Vec<u64> = rwnd_limited_ns,
     /// Part of it limited by the send buffer.
     sndbuf_limited_ns: Vec<u64> = sndbuf_limited_ns,
-    /// Payload not handed to the socket yet.
+    /// Payload not written to the socket yet.
     unsent_bytes: Vec<u64> = unsent_bytes,
     /// Mean length of the requests since the last sample.
     request_bytes: Vec<u64> = request_bytes,

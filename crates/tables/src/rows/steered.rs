@@ -1,6 +1,6 @@
-//! The last columns of the table `sockets`: what a policy was shown besides the sample, and what it decided.
+//! The last columns of the table `sockets`: the policy's input besides the sample, and its decision.
 //!
-//! A row that no policy was shown has an outstanding amount of 0, which no policy decides.
+//! A row without a policy has 0 outstanding bytes, which no policy decides.
 
 use event::{Decided, Granted, Steered, WindowKind, WindowNotice};
 
@@ -23,7 +23,7 @@ record! {
     paced_one_by_one: Vec<u32> = paced_one_by_one,
     /// 1 if the slow-start threshold can be reset without another effect.
     forgets_freely: Vec<u32> = forgets_freely,
-    /// Rate allocated to the connection; 0 if none was told, 2^64 − 1 is unlimited.
+    /// Rate allocated to the connection; 0 without an allocation, 2^64 − 1 is unlimited.
     granted_bytes_per_s: Vec<u64> = granted,
     /// Last window notice of the other end.
     told: NoticeColumns = told,
