@@ -23,7 +23,7 @@ pub use path::{accounting, clock, lateness, line};
 pub use run::cell::{CellResult, Point, Repeat};
 pub use run::error::TourError;
 pub use run::result::Tour;
-pub use run::summary::{Gist, Requests, Share};
+pub use run::summary::{Requests, RunSummary, Share};
 pub use run::{limits, policy_gain};
 pub use tables::manifest;
 pub use tcp::{cuts, live, sockets, windows};

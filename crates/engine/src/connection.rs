@@ -9,8 +9,8 @@ use event::{Host, Instant, Login, SocketSample, WindowNotice};
 use net::{Interest, Poll, Ready, TcpInfo, clock, tcp, tcp_info};
 
 use crate::pacing::gate::Gate;
-use crate::pacing::spacing::Spacing;
 use crate::pacing::steering::{Course, Steering, Work};
+use crate::pacing::token_bucket::TokenBucket;
 use crate::pdu::digest::Digests;
 use crate::pdu::quantum::Quantum;
 use crate::pdu::rx::{Receiver, Rx, Scratch, Stop};
@@ -38,7 +38,7 @@ pub struct Connection<P, D> {
     rx: Rx<P>,
     tx: Tx<D>,
     steering: Steering,
-    spacing: Spacing,
+    bucket: TokenBucket,
     /// Token bucket that connections of one device share; paced data pass through it.
     gate: Option<Gate>,
     /// Queued data waited for other connections since the last sample.
@@ -70,7 +70,7 @@ impl<P, D> Connection<P, D> {
             rx: Rx::new(),
             tx: Tx::new(),
             steering,
-            spacing: Spacing::new(),
+            bucket: TokenBucket::new(),
             gate: None,
             was_in_turn: false,
             burst: None,
@@ -176,7 +176,7 @@ impl<P, D> Connection<P, D> {
             if total >= self.quantum.bytes {
                 return Ok(Progress::More);
             }
-            let is_timed = self.spacing.is_on() || self.gate().is_some();
+            let is_timed = self.bucket.is_on() || self.gate().is_some();
             let now = if is_timed { clock::now() } else { Instant::ZERO };
             let room = match self.room(now) {
                 Ok(room) => room,
@@ -195,7 +195,7 @@ impl<P, D> Connection<P, D> {
             match self.tx.write(&self.stream, sender, room.min(self.quantum.bytes - total)) {
                 Ok(written) => {
                     total += written.bytes;
-                    self.spacing.take(now, written.bytes);
+                    self.bucket.take(now, written.bytes);
                     if let Some(gate) = self.gate() {
                         gate.take(now, written.bytes);
                     }
@@ -224,13 +224,13 @@ impl<P, D> Connection<P, D> {
     fn room(&mut self, now: Instant) -> Result<usize, Instant> {
         let waiting_bytes = self.tx.waiting_bytes();
         let begins_at = self.burst.map(|(start, _)| start.at);
-        let begins_at = begins_at.filter(|at| self.spacing.is_on() && now < *at);
-        let own = if begins_at.is_some() { 0 } else { self.spacing.room(now, waiting_bytes) };
+        let begins_at = begins_at.filter(|at| self.bucket.is_on() && now < *at);
+        let own = if begins_at.is_some() { 0 } else { self.bucket.room(now, waiting_bytes) };
         if own == 0 {
             if !self.burst.is_some_and(|(start, _)| start.keeps_others) {
                 self.gate().inspect(|gate| gate.pause());
             }
-            return Err(begins_at.unwrap_or_else(|| self.spacing.resume_at(waiting_bytes)));
+            return Err(begins_at.unwrap_or_else(|| self.bucket.resume_at(waiting_bytes)));
         }
         let Some(gate) = self.gate() else { return Ok(own) };
         let is_bulk = self.steering.hands_over();
@@ -251,7 +251,7 @@ impl<P, D> Connection<P, D> {
     /// Returns the burst that queued data of a lone request form; see [`Connection::start_burst`].
     /// `unsent_bytes` is payload that waits to be polled.
     pub fn next_burst(&self, unsent_bytes: u64) -> Option<Burst> {
-        let burst = self.spacing.burst(unsent_bytes + self.tx.waiting_bytes() as u64)?;
+        let burst = self.bucket.burst(unsent_bytes + self.tx.waiting_bytes() as u64)?;
         let is_bulk = self.steering.claim().is_some();
         (self.burst.is_none() && !is_bulk).then_some(burst)
     }
@@ -279,9 +279,9 @@ impl<P, D> Connection<P, D> {
     fn space(&mut self, decision: Decision) {
         let least = self.burst.map_or(0, |(start, _)| start.least_bytes_per_s);
         let rate = decision.burst_bytes_per_s.map(|rate| rate.max(least));
-        self.spacing.set(rate, decision.burst_depth_bytes, self.steering.packet_bytes());
+        self.bucket.set(rate, decision.burst_depth_bytes, self.steering.packet_bytes());
         let is_bulk = self.steering.hands_over();
-        self.spacing.set_goes_on(self.gate().is_some_and(|gate| is_bulk || gate.is_shut()));
+        self.bucket.set_goes_on(self.gate().is_some_and(|gate| is_bulk || gate.is_shut()));
     }
 
     /// Returns the policy's measurement of the last packet train of a lone request.
@@ -356,8 +356,8 @@ impl<P, D> Connection<P, D> {
             received_bytes: sample.app_rx_bytes,
             unsent_bytes,
             burst_bytes: std::mem::take(&mut self.burst_bytes),
-            was_spaced: self.spacing.take_short() | std::mem::take(&mut self.was_in_turn),
-            handed_bytes_per_s: self.spacing.handed_bytes_per_s(),
+            was_spaced: self.bucket.take_short() | std::mem::take(&mut self.was_in_turn),
+            handed_bytes_per_s: self.bucket.handed_bytes_per_s(),
             has_company,
             request_bytes,
         };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use analysis::compare::{Comparison, Outcome, Pair, Row};
+use analysis::compare::{ComparedFigure, Comparison, Outcome, Pair};
 use analysis::gaps::{Cause, Histogram, Kind, Tap};
 use analysis::{Repeat, Sample};
 use event::{BitRate, Bytes};
@@ -71,10 +71,11 @@ const NAMED: usize = 3;
 fn headline(comparison: &Comparison) -> String {
     let rows = || comparison.pairs.iter().flat_map(|pair| &pair.rows);
     let all = comparison.pairs.iter().flat_map(|pair| pair.rows.iter().map(move |row| (pair, row)));
-    let mut differing: Vec<(&Pair, &Row)> =
+    let mut differing: Vec<(&Pair, &ComparedFigure)> =
         all.filter(|(_, row)| row.outcome == Outcome::Differs && row.ratio.is_some()).collect();
     // Twice as much is as far away as half as much.
-    let distance = |row: &Row| row.ratio.map_or(0.0, |ratio| ratio.max(f64::MIN_POSITIVE).ln().abs());
+    let distance =
+        |row: &ComparedFigure| row.ratio.map_or(0.0, |ratio| ratio.max(f64::MIN_POSITIVE).ln().abs());
     differing.sort_by(|a, b| distance(b.1).total_cmp(&distance(a.1)));
     let named = differing.iter().take(NAMED).map(|(pair, row)| {
         let ratio = row.ratio.map_or_else(String::new, |ratio| fixed(ratio, 2));
@@ -138,7 +139,7 @@ fn table(pair: &Pair) -> Table {
         Column::text("of"),
         Column::text("so they"),
     ];
-    let row = |row: &Row| {
+    let row = |row: &ComparedFigure| {
         let (scale, unit) = in_unit(row);
         let value = |side: usize| Field::new(plain(row.medians[side] * scale));
         let chance = row.chance.map_or_else(
@@ -168,7 +169,7 @@ fn table(pair: &Pair) -> Table {
     Table { columns, rows: pair.rows.iter().map(row).collect() }
 }
 
-fn in_unit(row: &Row) -> (f64, &'static str) {
+fn in_unit(row: &ComparedFigure) -> (f64, &'static str) {
     match row.unit {
         "bit/s" => (1e-6, "Mb/s"),
         "s" if row.medians.iter().all(|s| *s < 1e-3) => (1e6, "µs"),

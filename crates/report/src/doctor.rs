@@ -263,7 +263,7 @@ fn sentence(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use analysis::manifest::Run;
-    use analysis::{Gist, Repeat};
+    use analysis::{Repeat, RunSummary};
     use diagnosis::facts::{Concurrency, PathFacts};
     use diagnosis::{Facts, judge};
 
@@ -303,7 +303,7 @@ mod tests {
             ..CellResult::default()
         };
         let cells = vec![cell("read", "8ms"), cell("write", "8ms"), cell("read", "50ms")];
-        let page = html(&Tour { run: Run::default(), gist: Gist::default(), cells: cells.clone() });
+        let page = html(&Tour { run: Run::default(), gist: RunSummary::default(), cells: cells.clone() });
         for expected in [
             "<summary><b>read</b> <span class=\"place\">2 cells: delay 8ms, 50ms</span> the caller keeps too few",
             "<summary><span class=\"place\">delay 50ms</span> 0.512",

@@ -1,6 +1,6 @@
 //! The gist of a run in plain words: the first thing a reader sees, on the page and in a terminal.
 
-use analysis::{Gist, Share, Tour};
+use analysis::{RunSummary, Share, Tour};
 
 use crate::doctor;
 use crate::format::{duration, percent, plain};
@@ -68,7 +68,7 @@ pub fn headline(tour: &Tour) -> String {
 }
 
 /// True if no figure of the run is validated.
-pub(crate) fn is_unvalidated(gist: &Gist) -> bool {
+pub(crate) fn is_unvalidated(gist: &RunSummary) -> bool {
     let valid = gist.repeats - gist.invalid_repeats.min(gist.repeats);
     valid > 0 && gist.unvalidated_repeats == valid
 }
@@ -142,7 +142,7 @@ fn is(n: usize) -> &'static str {
 }
 
 /// Baseline: the stream's share of the line, unless the headline has it already.
-fn baseline(gist: &Gist) -> Option<&Share> {
+fn baseline(gist: &RunSummary) -> Option<&Share> {
     let only_streams = gist.shares.iter().all(|share| share.op == "stream");
     gist.shares.iter().find(|share| share.op == "stream" && !only_streams)
 }
@@ -176,7 +176,7 @@ mod tests {
         };
         Tour {
             run: Run { plan_name: "tour".to_owned(), ..Run::default() },
-            gist: Gist {
+            gist: RunSummary {
                 rtt_s: Some(0.1),
                 shares: shares.iter().map(share).collect(),
                 valid,
@@ -184,7 +184,7 @@ mod tests {
                 repeats: 9,
                 failed_checks,
                 checks,
-                ..Gist::default()
+                ..RunSummary::default()
             },
             cells: Vec::new(),
         }

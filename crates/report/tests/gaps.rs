@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use analysis::compare::Comparison;
 use analysis::gaps::{Drawing, Gaps, Passage};
 use analysis::manifest::Run;
-use analysis::{CellResult, Gist, Repeat, Tour};
+use analysis::{CellResult, Repeat, RunSummary, Tour};
 use browser::View;
 use report::terminal::Colour;
 
@@ -61,7 +61,7 @@ fn tour(frame_us: u64, rate: f64) -> Tour {
         ..CellResult::default()
     };
     let run = Run { plan_name: "gaps".to_owned(), valid: true, ..Run::default() };
-    Tour { run, gist: Gist { valid: true, repeats: 1, ..Gist::default() }, cells: vec![cell] }
+    Tour { run, gist: RunSummary { valid: true, repeats: 1, ..RunSummary::default() }, cells: vec![cell] }
 }
 
 #[test]

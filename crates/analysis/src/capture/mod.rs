@@ -6,7 +6,6 @@
 
 mod black_hole;
 mod diagram;
-mod enough;
 mod events;
 mod gain;
 mod line;
@@ -14,6 +13,7 @@ mod load;
 mod part;
 mod refusals;
 mod remedies;
+mod shortage;
 mod tcp_parts;
 mod verdict;
 
@@ -22,8 +22,8 @@ use dissect::{CaptureTotals, ConnectionSummary, Dissection};
 use serde::{Serialize, Serializer};
 
 pub use diagram::DiagramSink;
-pub use enough::Shortage;
 pub use events::{CaptureEvent, EventExample};
+pub use shortage::Shortage;
 
 /// A dissected capture with the diagnoses of its connections. Serialized as the dissection, with a field `diagnosis` in
 /// each connection, and the `events` of all.
@@ -54,7 +54,7 @@ impl DiagnosedCapture {
     pub fn new(dissection: Dissection) -> Self {
         let judge = |connection| {
             let diagnosis = verdict::of(connection);
-            match enough::shortage(connection, diagnosis.as_ref(), &dissection.totals) {
+            match shortage::shortage(connection, diagnosis.as_ref(), &dissection.totals) {
                 Some(shortage) => (None, Some(shortage)),
                 None => (diagnosis, None),
             }

@@ -55,7 +55,7 @@ pub struct Pair {
     /// Differences of their paths: name and both values.
     pub paths: Vec<(&'static str, [u64; 2])>,
     /// Figures that both have.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ComparedFigure>,
     /// Causes that the gaps between their packets show, with their periods in seconds.
     pub causes: [Vec<(Cause, f64)>; 2],
     /// Figures that could not be compared, with reasons.
@@ -67,7 +67,7 @@ pub struct Pair {
 
 /// One figure of both runs.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Row {
+pub struct ComparedFigure {
     /// Name.
     pub name: String,
     /// Unit, as in [`METRICS`].
@@ -188,7 +188,7 @@ fn judge(pairs: &mut [Pair]) {
     }
 }
 
-impl Row {
+impl ComparedFigure {
     fn judged(&self) -> Outcome {
         let [a, b] = self.medians;
         let large = (a - b).abs() > DIFFERENCE_MIN * a.abs().max(b.abs());
@@ -201,7 +201,7 @@ impl Row {
 }
 
 /// One figure to compare.
-struct Question {
+struct ComparedMetric {
     /// Name, of [`METRICS`] or of its own.
     name: &'static str,
     unit: &'static str,
@@ -211,20 +211,24 @@ struct Question {
     stretches: fn(&Repeat) -> Vec<f64>,
 }
 
-const fn question(name: &'static str, unit: &'static str, stretches: fn(&Repeat) -> Vec<f64>) -> Question {
-    Question { name, unit, of_requests: false, stretches }
+const fn question(
+    name: &'static str,
+    unit: &'static str,
+    stretches: fn(&Repeat) -> Vec<f64>,
+) -> ComparedMetric {
+    ComparedMetric { name, unit, of_requests: false, stretches }
 }
 
-const QUESTIONS: &[Question] = &[
+const QUESTIONS: &[ComparedMetric] = &[
     question("throughput", "bit/s", rates),
     question("ramp", "s", |_| Vec::new()),
-    Question {
+    ComparedMetric {
         name: "latency_p50",
         unit: "s",
         of_requests: true,
         stretches: |repeat| repeat.latency_stretches.clone(),
     },
-    Question { name: "latency_p99", unit: "s", of_requests: true, stretches: |_| Vec::new() },
+    ComparedMetric { name: "latency_p99", unit: "s", of_requests: true, stretches: |_| Vec::new() },
     question("gap of data, sent", "s", |repeat| gaps(repeat, Kind::Data, Tap::Sent)),
     question("gap of data, behind the path", "s", |repeat| gaps(repeat, Kind::Data, Tap::Due)),
     question("gap of ACKs, sent", "s", |repeat| gaps(repeat, Kind::Acks, Tap::Sent)),
@@ -235,9 +239,9 @@ const QUESTIONS: &[Question] = &[
     question("cpu_near_per_io", "s", |_| Vec::new()),
 ];
 
-impl Question {
+impl ComparedMetric {
     /// `None` if one side has no such figure.
-    fn row(&self, cells: [&CellResult; 2], drawn: &[Repeat; 2]) -> Option<Row> {
+    fn row(&self, cells: [&CellResult; 2], drawn: &[Repeat; 2]) -> Option<ComparedFigure> {
         let repeats = cells.map(|cell| {
             let valid = cell.repeats.iter().filter(|repeat| repeat.valid);
             valid.filter_map(|repeat| repeat.values.get(self.name).copied()).collect::<Vec<f64>>()
@@ -250,7 +254,7 @@ impl Question {
         let sizes = [values[0].len(), values[1].len()];
         let able = significance::least(sizes[0], sizes[1]) < CHANCE_MAX;
         let known = METRICS.iter().find(|metric| metric.name == self.name && !metric.of_line);
-        Some(Row {
+        Some(ComparedFigure {
             name: self.name.to_owned(),
             unit: known.map_or(self.unit, |metric| metric.unit),
             medians: [a, b],

@@ -30,10 +30,10 @@ fn run(load: &str, repeats: u32, rate: f64) -> Tour {
         repeats: (1..=repeats).map(|n| repeat(n, rate)).collect(),
         ..CellResult::default()
     };
-    Tour { run: crate::manifest::Run::default(), gist: crate::Gist::default(), cells: vec![cell] }
+    Tour { run: crate::manifest::Run::default(), gist: crate::RunSummary::default(), cells: vec![cell] }
 }
 
-fn row<'a>(comparison: &'a Comparison, name: &str) -> &'a Row {
+fn row<'a>(comparison: &'a Comparison, name: &str) -> &'a ComparedFigure {
     comparison.pairs[0].rows.iter().find(|row| row.name == name).unwrap()
 }
 

@@ -1,15 +1,15 @@
 //! Gaps between packets: bands and lattices in them, named with their period and their likely cause.
 //!
 //! [`Gaps::of`] takes the packets of one connection, data and acknowledgements, with their times at the taps. Every tap
-//! is analysed alone ([`spacing`], [`comb`], [`groups`]); a pattern that is new at a tap has its cause between this tap
+//! is analysed alone ([`spacing`], [`lattice`], [`groups`]); a pattern that is new at a tap has its cause between this tap
 //! and the one before ([`naming`]). Two taps must share a clock. Patterns that chance also makes are not named:
 //! `docs/gaps.md` gives the thresholds and their sources.
 
 pub mod capture;
-mod comb;
 mod compression;
 mod groups;
 mod histogram;
+mod lattice;
 mod naming;
 mod packet;
 mod pairs;
@@ -126,7 +126,7 @@ fn data_lattice(trains: &[Train], bands: &[Vec<Band>]) -> Option<f64> {
     let is_merged = |band: &&Band| band.new && band.cause == Some(Cause::AckMerging);
     let merged = bands.iter().flatten().find(is_merged)?;
     let data = trains.iter().find(|train| (train.kind, train.tap) == (Kind::Data, Tap::Due))?;
-    Some(comb::trace(data, merged.period_s * 1e9))
+    Some(lattice::trace(data, merged.period_s * 1e9))
 }
 
 /// Statistics of [`STRETCHES`] stretches with an equal number of events.

@@ -5,8 +5,8 @@
 
 use serde::Serialize;
 
-use super::comb::{self, Comb};
 use super::groups::{self, Groups};
+use super::lattice::{self, Lattice};
 use super::packet::{Kind, Tap};
 use super::spacing::{self, Spacing};
 use super::train::{Event, Group, Train};
@@ -68,7 +68,7 @@ pub struct Band {
 /// Patterns found at one tap, before they are named.
 pub(super) struct Seen {
     spacing: Option<Spacing>,
-    combs: Vec<Comb>,
+    lattices: Vec<Lattice>,
     groups: Option<Groups>,
     /// Groups, including those that a full line leaves between its pauses.
     beginnings: Vec<Group>,
@@ -83,22 +83,23 @@ impl Seen {
             spacing.map_or(0, |spacing| (spacing.ns_per_byte * 1.3 * f64::from(event.bytes)) as u64)
         };
         let beginnings = train.groups(full_line);
-        let mut combs = comb::find(&beginnings);
+        let mut lattices = lattice::find(&beginnings);
         // A full line is a lattice of its own packets.
         let of_the_line =
-            |comb: &Comb| spacing.is_some_and(|spacing| is_multiple(comb.period_ns, spacing.gap_ns));
-        combs.retain(|comb| !of_the_line(comb));
+            |lattice: &Lattice| spacing.is_some_and(|spacing| is_multiple(lattice.period_ns, spacing.gap_ns));
+        lattices.retain(|lattice| !of_the_line(lattice));
         let groups = groups::find(train);
         // Groups of packets that came regularly lie on parts of their time, too. Only small frames are put on a lattice by
         // a line.
         if groups.is_some() && (train.kind, train.tap) != (Kind::Acks, Tap::Due) {
-            combs.retain(|comb| comb::is_tick(comb.period_ns));
+            lattices.retain(|lattice| lattice::is_tick(lattice.period_ns));
         }
-        let clocked =
-            |found: &Groups| combs.iter().any(|comb| (found.period_ns / comb.period_ns - 1.0).abs() < 0.3);
+        let clocked = |found: &Groups| {
+            lattices.iter().any(|lattice| (found.period_ns / lattice.period_ns - 1.0).abs() < 0.3)
+        };
         let groups = groups.filter(|found| !clocked(found));
         let together = groups::together(&train.groups(|_| 0));
-        Seen { spacing, combs, groups, beginnings, together }
+        Seen { spacing, lattices, groups, beginnings, together }
     }
 }
 
@@ -165,7 +166,7 @@ fn known(bands: &[Band], band: &Band) -> Option<Cause> {
 fn shows(train: &Train, seen: &Seen, band: &Band, later: &Train) -> bool {
     let period_ns = band.period_s * 1e9;
     let near = |found_ns: f64, within: f64| (found_ns / period_ns - 1.0).abs() <= within;
-    let combed = seen.combs.iter().any(|comb| near(comb.period_ns, 0.03));
+    let on_lattice = seen.lattices.iter().any(|lattice| near(lattice.period_ns, 0.03));
     let grouped = seen.groups.is_some_and(|groups| near(groups.period_ns, 0.3));
     match band.pattern {
         Pattern::Spacing if train.kind != later.kind => seen.spacing.is_some(),
@@ -177,9 +178,9 @@ fn shows(train: &Train, seen: &Seen, band: &Band, later: &Train) -> bool {
         }
         Pattern::Lattice => {
             let floor = seen.groups.is_some_and(|groups| near(groups.period_ns, 0.1));
-            combed || floor || comb::lie_on(&seen.beginnings, period_ns, band.strength)
+            on_lattice || floor || lattice::lie_on(&seen.beginnings, period_ns, band.strength)
         }
-        Pattern::Groups => grouped || seen.combs.iter().any(|comb| near(comb.period_ns, 0.3)),
+        Pattern::Groups => grouped || seen.lattices.iter().any(|lattice| near(lattice.period_ns, 0.3)),
     }
 }
 
@@ -200,11 +201,11 @@ impl Here<'_> {
             cause: None,
             new: false,
         };
-        let Seen { spacing, combs, groups, .. } = self.seen;
+        let Seen { spacing, lattices, groups, .. } = self.seen;
         let spacing = spacing.iter().map(|found| band(Pattern::Spacing, found.gap_ns, found.share, 1.0));
-        let combs = combs.iter().map(|c| band(Pattern::Lattice, c.period_ns, c.occupied, c.strength));
+        let lattices = lattices.iter().map(|c| band(Pattern::Lattice, c.period_ns, c.occupied, c.strength));
         let groups = groups.iter().map(|found| band(Pattern::Groups, found.period_ns, found.share, 1.0));
-        spacing.chain(combs).chain(groups).collect()
+        spacing.chain(lattices).chain(groups).collect()
     }
 
     /// Cause of a band that no earlier tap shows.
@@ -222,7 +223,7 @@ impl Here<'_> {
             (Pattern::Spacing, ..) => None,
             // A window that comes round has the period of the round trip.
             (Pattern::Lattice, ..) if self.is_round_trip(band.period_s * 1e9) => None,
-            (Pattern::Lattice, ..) if comb::is_tick(band.period_s * 1e9) => Some(Cause::TimerTick),
+            (Pattern::Lattice, ..) if lattice::is_tick(band.period_s * 1e9) => Some(Cause::TimerTick),
             (Pattern::Lattice, Kind::Acks, Tap::Due) => match self.same_delay(band.period_s * 1e9) {
                 true => Some(Cause::Coalescing),
                 false => Some(Cause::AckMerging),

@@ -22,16 +22,16 @@ pub use layer::{LAYERS, Layer};
 pub use occupancy::device::DeviceFlight;
 pub(crate) use occupancy::device::of as devices;
 pub use occupancy::flight::Flight;
-pub use occupancy::little::Residence;
 pub use occupancy::rates::Rates;
+pub use occupancy::residence::Residence;
 pub use question::Question;
 pub use requests::stages::{Request, Stage};
 pub use requests::survey::Example;
 pub use stamp::Stamp;
 pub(crate) use table::crossings::clock;
 
-use occupancy::little::Spent;
-use occupancy::{flight, gate, little};
+use occupancy::residence::Spent;
+use occupancy::{flight, gate, residence};
 use requests::survey;
 use table::parts::Parts;
 use table::passage::Passage;
@@ -205,7 +205,7 @@ fn look(
         return None;
     }
     let flight = flight::of(&mut enters, &mut leaves, flight::Scope { origin_ns, window, rtt_ns, points });
-    let residence = little::of(spent, &flight, window);
+    let residence = residence::of(spent, &flight, window);
     Some(LayerFlight {
         name: layer.name,
         flight: flight.scaled(passage.one_in),

@@ -12,7 +12,7 @@ use tables::{Ios, TableError};
 use super::cell::{CellResult, Repeat};
 use super::error::TourError;
 use super::order::{in_order, place};
-use super::summary::Gist;
+use super::summary::RunSummary;
 use super::timeline::{self, SampleBudget};
 use crate::Span;
 use crate::compare;
@@ -39,7 +39,7 @@ pub struct Tour {
     /// Plan, machine and cells of the run.
     pub run: manifest::Run,
     /// The gist.
-    pub gist: Gist,
+    pub gist: RunSummary,
     /// Cells in the order of the plan, repeats together.
     pub cells: Vec<CellResult>,
 }
@@ -84,7 +84,7 @@ impl Tour {
         for cell in &mut cells {
             cell.steps(&stepped);
         }
-        let gist = Gist::of(&run, &cells);
+        let gist = RunSummary::of(&run, &cells);
         Ok(Tour { run, gist, cells })
     }
 
@@ -96,7 +96,7 @@ impl Tour {
     /// The same run with its checks evaluated.
     pub fn with_checks(mut self, checks: Vec<manifest::Check>) -> Tour {
         self.run.checks = checks;
-        self.gist = Gist::of(&self.run, &self.cells);
+        self.gist = RunSummary::of(&self.run, &self.cells);
         self
     }
 }

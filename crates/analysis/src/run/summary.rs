@@ -7,7 +7,7 @@ use super::cell::CellResult;
 
 /// The gist of a run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct Gist {
+pub struct RunSummary {
     /// The plan's title; its name if it has none.
     pub title: String,
     /// The longest round trip of the run's paths.
@@ -61,8 +61,8 @@ pub struct Requests {
     pub unvalidated: bool,
 }
 
-impl Gist {
-    pub(crate) fn of(run: &Run, cells: &[CellResult]) -> Gist {
+impl RunSummary {
+    pub(crate) fn of(run: &Run, cells: &[CellResult]) -> RunSummary {
         let rtt = |cell: &&CellResult| cell.line.get("rtt").map(|s| s.median);
         let is_paced = |cell: &CellResult| {
             cell.point.iter().all(|(axis, value)| match axis.rsplit('.').next() {
@@ -92,7 +92,7 @@ impl Gist {
         let rtt_s = rtt_s.or_else(|| singles().filter_map(|c| rtt(&c)).max_by(f64::total_cmp));
         let repeats = || cells.iter().flat_map(|cell| &cell.repeats);
         let title = run.plan["title"].as_str().unwrap_or(&run.plan_name);
-        Gist {
+        RunSummary {
             title: title.to_owned(),
             rtt_s,
             shares,
@@ -147,7 +147,7 @@ mod tests {
                 ..CellResult::default()
             }
         };
-        let gist = Gist::of(&Run::default(), &[cell("true", 0.9), cell("false", 0.1)]);
+        let gist = RunSummary::of(&Run::default(), &[cell("true", 0.9), cell("false", 0.1)]);
         assert!((gist.shares[0].of_line - 0.9).abs() < 1e-9, "{gist:?}");
     }
 }

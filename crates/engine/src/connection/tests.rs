@@ -39,7 +39,7 @@ fn nothing_of_a_burst_goes_out_before_its_turn() {
     const BYTES_PER_S: u64 = 1 << 30;
     let (mut connection, poll, _listener) = connected(1);
     assert_eq!(connection.next_burst(BYTES as u64), None, "it is not spaced");
-    connection.spacing.set(Some(BYTES_PER_S), 96 << 10, 1);
+    connection.bucket.set(Some(BYTES_PER_S), 96 << 10, 1);
     let expected = Burst { bytes: BYTES as u64, bytes_per_s: BYTES_PER_S };
     assert_eq!(connection.next_burst(BYTES as u64), Some(expected));
     assert_eq!(connection.next_burst(64 << 10), None, "too short to be one");

@@ -11,7 +11,7 @@ use std::time::Duration;
 use control::Order;
 use event::Instant;
 
-use super::spacing::Spacing;
+use super::token_bucket::TokenBucket;
 
 /// Least time until a waiting connection tries again. The portions of those in front of it take longer.
 const ASK_AGAIN: Duration = Duration::from_micros(100);
@@ -26,7 +26,7 @@ pub struct Gate {
 
 #[derive(Debug)]
 struct Shared {
-    spacing: RefCell<Spacing>,
+    bucket: RefCell<TokenBucket>,
     order: RefCell<Order>,
     clones: Cell<usize>,
 }
@@ -54,29 +54,32 @@ impl Drop for Gate {
 impl Gate {
     /// A gate without a limit.
     pub fn open() -> Gate {
-        let shared =
-            Shared { spacing: RefCell::new(Spacing::new()), order: RefCell::default(), clones: Cell::new(0) };
+        let shared = Shared {
+            bucket: RefCell::new(TokenBucket::new()),
+            order: RefCell::default(),
+            clones: Cell::new(0),
+        };
         Gate { shared: Rc::new(shared), number: 0 }
     }
 
     /// Sets the rate and the burst limit `depth_bytes`; rate `None` is unlimited.
     pub fn set(&self, bytes_per_s: Option<u64>, depth_bytes: u64) {
-        self.shared.spacing.borrow_mut().set(bytes_per_s, depth_bytes, 1);
+        self.shared.bucket.borrow_mut().set(bytes_per_s, depth_bytes, 1);
     }
 
     /// True if a connection had to wait here since the last call.
     pub fn take_short(&self) -> bool {
-        self.shared.spacing.borrow_mut().take_short()
+        self.shared.bucket.borrow_mut().take_short()
     }
 
     /// True if a rate is set.
     pub(crate) fn is_shut(&self) -> bool {
-        self.shared.spacing.borrow().is_on()
+        self.shared.bucket.borrow().is_on()
     }
 
     /// Bytes of the waiting data that may be sent at `now`.
     pub(crate) fn room(&self, now: Instant, waiting_bytes: usize) -> usize {
-        self.shared.spacing.borrow_mut().room(now, waiting_bytes)
+        self.shared.bucket.borrow_mut().room(now, waiting_bytes)
     }
 
     /// The same of a burst, which waits for its turn besides.
@@ -89,13 +92,13 @@ impl Gate {
 
     /// Counts bytes that were sent.
     pub(crate) fn take(&self, now: Instant, bytes: usize) {
-        self.shared.spacing.borrow_mut().take(now, bytes);
+        self.shared.bucket.borrow_mut().take(now, bytes);
         self.shared.order.borrow_mut().take(self.number, bytes as u64);
     }
 
     /// Time at which waiting data may be sent.
     pub(crate) fn resume_at(&self, waiting_bytes: usize) -> Instant {
-        self.shared.spacing.borrow().resume_at(waiting_bytes)
+        self.shared.bucket.borrow().resume_at(waiting_bytes)
     }
 
     /// Time of the next attempt of a burst that had to wait at `now`.

@@ -8,7 +8,7 @@ use event::{Instant, LayerTimes, Layers, PduSeen, RequestId, TcpTimes, Way};
 use slab::Slab;
 use wire::iscsi::Pdu;
 
-use super::{Tracer, seen};
+use super::{Tracer, pdu_row};
 use crate::pdu::rx::Span;
 use crate::pdu::stamping::{Departed, Mark, Stamped};
 
@@ -301,7 +301,8 @@ impl<T: Copy + Into<LayerTimes>> Ledger<T> {
     }
 
     fn row(&self, id: RequestId, pdu: &Pdu, way: Way, t: Instant) -> PduSeen {
-        let seen::Fields { kind, has_status, stat_sn, data_sn, offset_bytes, len_bytes } = seen::fields(pdu);
+        let pdu_row::Fields { kind, has_status, stat_sn, data_sn, offset_bytes, len_bytes } =
+            pdu_row::fields(pdu);
         PduSeen {
             t,
             host: self.tracer.host,

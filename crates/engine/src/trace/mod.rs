@@ -5,7 +5,7 @@
 //! requests. Both belong to the thread of the event loop; neither reads a clock.
 
 mod ledger;
-mod seen;
+mod pdu_row;
 
 use std::cell::RefCell;
 use std::path::Path;

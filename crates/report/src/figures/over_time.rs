@@ -255,7 +255,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use analysis::manifest::{Path, Run};
-    use analysis::{Gist, Spread};
+    use analysis::{RunSummary, Spread};
 
     use super::*;
 
@@ -288,7 +288,7 @@ mod tests {
     }
 
     fn tour(cells: Vec<CellResult>) -> Tour {
-        Tour { run: Run::default(), gist: Gist::default(), cells }
+        Tour { run: Run::default(), gist: RunSummary::default(), cells }
     }
 
     fn titles(figures: &[Figure]) -> Vec<(&str, usize)> {

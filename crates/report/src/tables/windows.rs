@@ -100,7 +100,7 @@ mod tests {
         };
         let mut tour = Tour {
             run: analysis::manifest::Run::default(),
-            gist: analysis::Gist::default(),
+            gist: analysis::RunSummary::default(),
             cells: vec![cell("stream", 0.5), cell("read", 0.5), cell("stream", 0.8)],
         };
         assert!(table(&tour).is_none(), "nobody asked");

@@ -11,7 +11,7 @@ use serde::Serialize;
 use tables::{KernelPoints, TableError};
 
 use super::flight::{self, Flight, Scope};
-use super::little::{self, Residence, Spent};
+use super::residence::{self, Residence, Spent};
 use crate::Span;
 use crate::layers::question::Question;
 use crate::layers::table::passage::Pass;
@@ -97,7 +97,7 @@ fn look(device: u32, passes: &[Pass], scope: Scope) -> DeviceFlight {
     let mut spent = Spent::default();
     passes.iter().for_each(|pass| spent.add(pass, scope.window));
     let flight = flight::of(&mut enters, &mut leaves, scope);
-    let residence = little::of(spent, &flight, scope.window);
+    let residence = residence::of(spent, &flight, scope.window);
     DeviceFlight { device: (device >> 20, device & 0xf_ffff), flight, residence }
 }
 

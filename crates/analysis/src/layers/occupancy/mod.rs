@@ -3,6 +3,6 @@
 pub(super) mod device;
 pub(super) mod flight;
 pub(super) mod gate;
-pub(super) mod little;
 mod outline;
 pub(super) mod rates;
+pub(super) mod residence;

@@ -8,7 +8,7 @@ use event::Instant;
 
 /// A bucket.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Spacing {
+pub(crate) struct TokenBucket {
     bytes_per_s: Option<u64>,
     depth_bytes: u64,
     /// Payload of a packet.
@@ -34,9 +34,9 @@ const PIECE: Duration = Duration::from_millis(50);
 /// A burst that is shorter has no rate yet.
 const BURST_MIN_TIME: Duration = Duration::from_millis(3);
 
-impl Spacing {
-    pub(crate) fn new() -> Spacing {
-        Spacing {
+impl TokenBucket {
+    pub(crate) fn new() -> TokenBucket {
+        TokenBucket {
             bytes_per_s: None,
             depth_bytes: 1,
             packet_bytes: 1,
@@ -151,97 +151,97 @@ mod tests {
 
     #[test]
     fn a_megabyte_takes_its_time_and_never_more_than_the_bucket_goes_at_once() {
-        let mut spacing = Spacing::new();
-        assert_eq!(spacing.room(Instant::ZERO, 1 << 20), usize::MAX);
-        spacing.set(Some(RATE), DEPTH_BYTES, 1);
+        let mut bucket = TokenBucket::new();
+        assert_eq!(bucket.room(Instant::ZERO, 1 << 20), usize::MAX);
+        bucket.set(Some(RATE), DEPTH_BYTES, 1);
         let (mut now, mut left) = (Instant::ZERO + Duration::from_secs(9), 1 << 20);
         let begun = now;
         while left > 0 {
-            let room = spacing.room(now, left);
+            let room = bucket.room(now, left);
             let depth = DEPTH_BYTES as usize;
             assert!(room <= depth && (room == 0 || room >= left.min(depth / 3)));
             if room == 0 {
-                now = spacing.resume_at(left);
+                now = bucket.resume_at(left);
                 continue;
             }
             let sent = left.min(room);
-            spacing.take(now, sent);
+            bucket.take(now, sent);
             left -= sent;
         }
         let least = ((1 << 20) - DEPTH_BYTES) * 1_000_000_000 / RATE;
         let took = now.since(begun).as_nanos() as u64;
         assert!((least - 1000..least + 300_000).contains(&took), "{took} of {least}");
-        assert!(spacing.take_short() && !spacing.take_short());
+        assert!(bucket.take_short() && !bucket.take_short());
     }
 
     #[test]
     fn packets_are_whole_unless_nothing_is_behind_them() {
-        let mut spacing = Spacing::new();
-        spacing.set(Some(RATE), DEPTH_BYTES, 1448);
+        let mut bucket = TokenBucket::new();
+        bucket.set(Some(RATE), DEPTH_BYTES, 1448);
         let now = Instant::ZERO + Duration::from_secs(1);
-        assert_eq!(spacing.room(now, 1 << 20), 67 * 1448);
-        assert!(spacing.room(now, 70_001) >= 70_001);
-        spacing.take(now, 98_304 - 700);
-        assert_eq!(spacing.room(now, 500), 700, "less than a packet");
+        assert_eq!(bucket.room(now, 1 << 20), 67 * 1448);
+        assert!(bucket.room(now, 70_001) >= 70_001);
+        bucket.take(now, 98_304 - 700);
+        assert_eq!(bucket.room(now, 500), 700, "less than a packet");
     }
 
     #[test]
     fn what_is_missed_by_being_late_is_not_made_up_for() {
-        let mut spacing = Spacing::new();
-        spacing.set(Some(RATE), DEPTH_BYTES, 1);
+        let mut bucket = TokenBucket::new();
+        bucket.set(Some(RATE), DEPTH_BYTES, 1);
         let mut now = Instant::ZERO;
         for _ in 0..10 {
             now += Duration::from_millis(20);
-            let room = spacing.room(now, usize::MAX);
+            let room = bucket.room(now, usize::MAX);
             assert_eq!(room, DEPTH_BYTES as usize);
-            spacing.take(now, room);
+            bucket.take(now, room);
         }
     }
 
     #[test]
     fn a_command_after_a_burst_waits_for_no_more_than_its_own_bytes() {
-        let mut spacing = Spacing::new();
-        spacing.set(Some(RATE), DEPTH_BYTES, 1);
+        let mut bucket = TokenBucket::new();
+        bucket.set(Some(RATE), DEPTH_BYTES, 1);
         let now = Instant::ZERO + Duration::from_secs(1);
-        let room = spacing.room(now, 1 << 20);
-        spacing.take(now, room - 100);
-        assert_eq!(spacing.room(now, 1 << 20), 0, "a third of a bucket is not there");
-        assert_eq!(spacing.room(now, 48), 100);
-        spacing.take(now, 96);
-        assert_eq!(spacing.room(now, 48), 0);
-        let at = spacing.resume_at(48);
+        let room = bucket.room(now, 1 << 20);
+        bucket.take(now, room - 100);
+        assert_eq!(bucket.room(now, 1 << 20), 0, "a third of a bucket is not there");
+        assert_eq!(bucket.room(now, 48), 100);
+        bucket.take(now, 96);
+        assert_eq!(bucket.room(now, 48), 0);
+        let at = bucket.resume_at(48);
         assert!(at.since(now) < Duration::from_nanos(400), "{:?}", at.since(now));
-        assert!(spacing.room(at, 48) >= 48);
+        assert!(bucket.room(at, 48) >= 48);
     }
 
     #[test]
     fn who_goes_on_through_another_bucket_does_not_let_that_run_over() {
-        let mut spacing = Spacing::new();
+        let mut bucket = TokenBucket::new();
         // 2 ms, of which two thirds would be awaited.
-        spacing.set(Some(117_000_000), 234_000, 1);
+        bucket.set(Some(117_000_000), 234_000, 1);
         let now = Instant::ZERO + Duration::from_secs(1);
-        let waits = |spacing: &mut Spacing| {
-            let room = spacing.room(now, 1 << 20);
-            spacing.take(now, room);
-            spacing.resume_at(1 << 20).since(now).as_micros()
+        let waits = |bucket: &mut TokenBucket| {
+            let room = bucket.room(now, 1 << 20);
+            bucket.take(now, room);
+            bucket.resume_at(1 << 20).since(now).as_micros()
         };
-        assert_eq!(waits(&mut spacing), 666);
-        spacing.set_goes_on(true);
-        assert_eq!(waits(&mut spacing), 111);
-        spacing.set(Some(1_170_000), 24_000, 1);
-        assert_eq!(waits(&mut spacing), 5_251, "four packets are worth a wake-up");
+        assert_eq!(waits(&mut bucket), 666);
+        bucket.set_goes_on(true);
+        assert_eq!(waits(&mut bucket), 111);
+        bucket.set(Some(1_170_000), 24_000, 1);
+        assert_eq!(waits(&mut bucket), 5_251, "four packets are worth a wake-up");
     }
 
     #[test]
     fn the_rate_of_a_burst_that_goes_on_is_that_of_late() {
-        let mut spacing = Spacing::new();
-        spacing.set(Some(RATE), DEPTH_BYTES, 1);
+        let mut bucket = TokenBucket::new();
+        bucket.set(Some(RATE), DEPTH_BYTES, 1);
         let begun = Instant::ZERO + Duration::from_secs(1);
         for ms in 0..1000 {
             // Fast for most of the time, and slow in the end.
             let bytes = if ms < 800 { 100_000 } else { 10_000 };
-            spacing.take(begun + Duration::from_millis(ms), bytes);
+            bucket.take(begun + Duration::from_millis(ms), bytes);
         }
-        assert_eq!(spacing.handed_bytes_per_s(), 10_000_000);
+        assert_eq!(bucket.handed_bytes_per_s(), 10_000_000);
     }
 }

@@ -37,7 +37,7 @@ pub(super) const TICKS_NS: [f64; 4] = [1e6, 1e9 / 300.0, 4e6, 1e7];
 
 /// A lattice.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Comb {
+pub(super) struct Lattice {
     /// Period.
     pub(super) period_ns: f64,
     /// R.
@@ -47,23 +47,23 @@ pub(super) struct Comb {
 }
 
 /// The lattices of a train's groups: the best one, and a tick that lies in it or beside it.
-pub(super) fn find(groups: &[Group]) -> Vec<Comb> {
+pub(super) fn find(groups: &[Group]) -> Vec<Lattice> {
     let starts: Vec<f64> = starts(groups);
     if starts.len() < STARTS_MIN {
         return Vec::new();
     }
     let apart: Vec<f64> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let candidates = candidates(&apart);
-    let exact = candidates.iter().filter_map(|period_ns| lattice(&starts, *period_ns, 10.0));
-    let exact: Vec<Comb> = exact.collect();
+    let exact = candidates.iter().filter_map(|period_ns| refined(&starts, *period_ns, 10.0));
+    let exact: Vec<Lattice> = exact.collect();
     let longest = longest_of(exact);
-    let ticks = TICKS_NS.iter().filter_map(|period_ns| lattice(&starts, *period_ns, 300.0));
+    let ticks = TICKS_NS.iter().filter_map(|period_ns| refined(&starts, *period_ns, 300.0));
     // A lattice of 4 ms is one of 1 ms, too: the longest counts here as well.
-    let tick = longest_of(ticks.filter(|comb| is_tick(comb.period_ns)).collect());
+    let tick = longest_of(ticks.filter(|lattice| is_tick(lattice.period_ns)).collect());
     // A tick found both ways counts once, and a wide lattice includes its divisors.
-    let other = |tick: &Comb| {
-        longest.is_none_or(|comb| {
-            let times = comb.period_ns / tick.period_ns;
+    let other = |tick: &Lattice| {
+        longest.is_none_or(|lattice| {
+            let times = lattice.period_ns / tick.period_ns;
             times < 0.998 || (times - times.round()).abs() > 0.002 * times
         })
     };
@@ -71,9 +71,9 @@ pub(super) fn find(groups: &[Group]) -> Vec<Comb> {
 }
 
 /// The widest of the lattices that explain the starts nearly as well as the best one.
-fn longest_of(combs: Vec<Comb>) -> Option<Comb> {
-    let best = combs.iter().map(|comb| comb.strength).fold(0.0, f64::max);
-    let near = combs.into_iter().filter(|comb| comb.strength >= NEAR_BEST * best);
+fn longest_of(lattices: Vec<Lattice>) -> Option<Lattice> {
+    let best = lattices.iter().map(|lattice| lattice.strength).fold(0.0, f64::max);
+    let near = lattices.into_iter().filter(|lattice| lattice.strength >= NEAR_BEST * best);
     near.max_by(|a, b| a.period_ns.total_cmp(&b.period_ns))
 }
 
@@ -131,7 +131,7 @@ fn candidates(apart: &[f64]) -> Vec<f64> {
 }
 
 /// Refines a period that is known well enough for so many periods, and measures its strength.
-fn lattice(starts: &[f64], period_ns: f64, mut periods: f64) -> Option<Comb> {
+fn refined(starts: &[f64], period_ns: f64, mut periods: f64) -> Option<Lattice> {
     let total = starts.last()? + 1.0;
     let (mut period, mut span) = (period_ns, 0.0);
     while span < total {
@@ -147,7 +147,7 @@ fn lattice(starts: &[f64], period_ns: f64, mut periods: f64) -> Option<Comb> {
     let (period, r) = best(starts, period, span, 0.05 * period / span);
     let occupied = occupied(starts, period);
     let sure = starts.len() as f64 * r * r >= SURE_MIN;
-    (sure && occupied >= OCCUPIED_MIN).then_some(Comb { period_ns: period, strength: r, occupied })
+    (sure && occupied >= OCCUPIED_MIN).then_some(Lattice { period_ns: period, strength: r, occupied })
 }
 
 /// Best of nine periods that differ from one by up to `unsure`, and its R.
@@ -274,7 +274,7 @@ mod tests {
         // Three bunches of a merging line in every tick.
         let bunches = (0..900).flat_map(|n| [0.0, 125e3, 250e3].map(|t| t + f64::from(n) * 1e6));
         let found: Vec<f64> =
-            find(&groups(bunches)).iter().map(|comb| (comb.period_ns / 1e3).round()).collect();
+            find(&groups(bunches)).iter().map(|lattice| (lattice.period_ns / 1e3).round()).collect();
         assert_eq!(found, [125.0, 1_000.0]);
     }
 }
