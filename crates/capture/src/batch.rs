@@ -5,14 +5,14 @@ use wire::pcap::write;
 /// Size of a batch that is passed on to the file: 16 000 headers. A write costs a journal entry of the file system, a
 /// disk request and two thread wake-ups, whatever its length; larger batches leave the processor's cache.
 pub(crate) const FILE_BATCH_BYTES: usize = 2 << 20;
-/// And to a recorder: with one more packet, however long, it still is a message.
+/// Size of a batch to a recorder: with one more packet of any length it still fits into a message.
 pub(crate) const MESSAGE_BATCH_BYTES: usize = 512 << 10;
 /// Alignment of a batch in memory: direct I/O needs it for the buffer and the file offset.
 pub(crate) const ALIGNMENT: usize = 4096;
 /// Room for one more packet, as super-packets usually are.
 const PACKET_BYTES: usize = 66 << 10;
 
-/// Whole blocks.
+/// A batch of whole blocks.
 #[derive(Debug)]
 pub(crate) struct Batch {
     /// The number of its first packet, counted over all interfaces from 0.
@@ -22,7 +22,7 @@ pub(crate) struct Batch {
     bytes: Vec<u8>,
     /// Offset of its blocks.
     start: usize,
-    /// It is full when the blocks have so many bytes.
+    /// Size at which it is full.
     full_bytes: usize,
 }
 

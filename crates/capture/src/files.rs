@@ -61,7 +61,7 @@ pub(crate) struct Files {
 #[derive(Debug)]
 struct Current {
     file: File,
-    /// The same past the page cache, where that can be.
+    /// The same file opened for direct I/O, if the file system allows it.
     direct: Option<File>,
     path: PathBuf,
     len: u64,
@@ -80,7 +80,7 @@ impl Files {
         Files::create_on(&Shelf::default(), dir, prefix, (header, rotation), now)
     }
 
-    /// The same for files that count together with others.
+    /// Creates the first file of a capture that shares the limit of a shelf.
     pub(crate) fn create_on(
         shelf: &Shelf,
         dir: &Path,

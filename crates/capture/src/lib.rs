@@ -68,7 +68,7 @@ pub enum CaptureError {
     Recorder {
         /// Its address.
         address: String,
-        /// A sentence.
+        /// Reason, for the user.
         reason: String,
     },
     /// Another error of the system.

@@ -79,7 +79,7 @@ pub struct Outcome {
 
 /// Progress of a running capture.
 pub enum Progress<'a> {
-    /// It listens: whatever crosses the devices from now on is captured.
+    /// Capturing has begun: packets of the devices are recorded from now on.
     Ready,
     /// Counters up to now, once a second.
     Running(&'a [Captured]),

@@ -29,7 +29,7 @@ pub struct Taps {
     offset_ns: u64,
 }
 
-/// The other side.
+/// The capture's side of the taps.
 #[derive(Debug)]
 pub struct Tapping {
     outlet: Receiver<Outlet>,

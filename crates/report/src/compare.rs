@@ -20,7 +20,7 @@ const SIDES: [(&str, &str); 2] = [("first", "var(--other-5)"), ("second", "var(-
 /// Samples of one line of a figure.
 const MOST_SAMPLES: usize = 600;
 
-/// For a terminal.
+/// The comparison for a terminal.
 pub fn text(comparison: &Comparison, colour: Colour) -> String {
     let mut out = format!("{}\n", paint(&headline(comparison), "1", colour));
     for sentence in alone(comparison) {

@@ -92,7 +92,7 @@ pub fn examined(cell: &Examined<'_>, dir: &str) -> String {
     }
 }
 
-/// The same for a terminal: one line for all cells of a load that the same thing limits.
+/// Limiters for a terminal: one line for all cells of a load with the same limiter.
 pub fn lines<'a>(cells: impl IntoIterator<Item = Examined<'a>>, colour: Colour) -> String {
     let line = |limit: &Limit<'_>| {
         let name = paint(&name(limit), "1", colour);
@@ -220,7 +220,7 @@ fn gain(verdict: &Verdict, current: Performance) -> String {
     )
 }
 
-/// The same of all cells that one limiter holds.
+/// Range of predicted gains of all cells of one limiter.
 fn gains(limit: &Limit<'_>) -> String {
     if limit.limiter.is_final() {
         return "nothing to gain below it".to_owned();

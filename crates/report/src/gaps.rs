@@ -118,7 +118,7 @@ fn compression(found: &Compression) -> String {
     said
 }
 
-/// Both kinds at every tap.
+/// Table of the gaps: data and acknowledgements at every tap.
 pub(crate) fn table(gaps: &Gaps) -> Table {
     let columns = vec![
         Column::text("packets"),

@@ -172,7 +172,7 @@ pub struct Cell {
     /// True if the path of its figures was not validated (`validity = "off"`, `--validity off`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unvalidated: bool,
-    /// It is about throughput, though its depth is given or its program is of others.
+    /// True for a load measured by throughput although its depth is given, or its program is foreign.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub for_throughput: bool,
 }
@@ -182,7 +182,7 @@ pub struct Cell {
 pub struct Window {
     /// Seconds from the beginning of the load.
     pub start_s: f64,
-    /// Length.
+    /// Length in seconds.
     pub length_s: f64,
 }
 

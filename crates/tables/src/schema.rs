@@ -42,7 +42,7 @@ pub trait Visit {
 
 /// A value that a table spells out as one of a few fixed words.
 pub trait Word: Copy + 'static {
-    /// All values.
+    /// All values of the type.
     const ALL: &'static [Self];
 
     /// The word in the file.

@@ -47,7 +47,7 @@ impl<R: Row> Writer<R> {
         Writer::with_notes(path.as_ref(), &[])
     }
 
-    /// Likewise, with further metadata.
+    /// Creates the file with further metadata.
     pub(super) fn with_notes(path: &Path, notes: &[(&str, u64)]) -> Result<Writer<R>, TableError> {
         let path = path.to_owned();
         let partial = partial_name(&path);

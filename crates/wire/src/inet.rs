@@ -75,11 +75,11 @@ pub enum Error {
     /// A header with a length field below its minimum.
     #[error("{what} says it has {found} bytes, expected at least {expected}")]
     HeaderLength {
-        /// The header.
+        /// The header's name.
         what: &'static str,
-        /// Its minimum.
+        /// Least length of the header.
         expected: usize,
-        /// Its length field.
+        /// Length according to the header.
         found: usize,
     },
 }

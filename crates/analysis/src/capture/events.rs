@@ -26,7 +26,7 @@ pub struct CaptureEvent {
     pub first_s: f64,
     /// Time of the last one.
     pub last_s: f64,
-    /// The first one.
+    /// First event of the kind.
     pub example: EventExample,
     /// Commands outstanding at refusals.
     pub outstanding: Option<OutstandingSummary>,

@@ -5,7 +5,7 @@ use dissect::Durations;
 
 /// Factor of the depth: a wait that the protocol has no need of comes first from this share of its time on.
 const WEIGHT_OF_DEPTH: f64 = 0.7;
-/// The same where nothing is to be gained without other requests.
+/// Factor of the round trip, whose time only other requests could use.
 const WEIGHT_OF_ROUND_TRIP: f64 = 0.5;
 
 /// A part of the time.

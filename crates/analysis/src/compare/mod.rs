@@ -29,7 +29,7 @@ use naming::{name, place};
 const REPEATS_MIN: usize = 4;
 /// A difference has a corrected p-value below this.
 const CHANCE_MAX: f64 = 0.05;
-/// And is at least this large: emulated paths repeat so well that less would be found all the time.
+/// Least difference, as a share: emulated paths repeat so well that smaller differences are significant all the time.
 const DIFFERENCE_MIN: f64 = 0.01;
 
 /// Result of comparing two runs.
@@ -74,7 +74,7 @@ pub struct ComparedFigure {
     pub unit: &'static str,
     /// Medians.
     pub medians: [f64; 2],
-    /// The second over the first.
+    /// Second median ÷ first.
     pub ratio: Option<f64>,
     /// Number of values of each.
     pub samples: [usize; 2],
@@ -90,7 +90,7 @@ pub struct ComparedFigure {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// They differ by more than chance and by a hundredth at least.
+    /// Significant difference of one hundredth at least.
     Differs,
     /// No more than chance or than a hundredth.
     Alike,

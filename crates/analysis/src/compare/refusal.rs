@@ -38,7 +38,7 @@ pub enum Refusal {
         /// `first` or `second`.
         which: &'static str,
     },
-    /// They did different things.
+    /// Their operations differ.
     #[error("{cell}: the first did '{}', the second '{}'; only loads of one kind can be compared", .kinds[0], .kinds[1])]
     Kinds {
         /// Name of the cell.

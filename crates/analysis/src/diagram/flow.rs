@@ -113,7 +113,7 @@ impl Flows {
         self.busiest_with_bytes().map(|(flow, _)| flow)
     }
 
-    /// The same, with how much.
+    /// The connection with most bytes, and their number.
     pub(crate) fn busiest_with_bytes(&self) -> Option<(Flow, u64)> {
         let most = self.found.iter().max_by_key(|(flow, bytes)| (**bytes, std::cmp::Reverse(**flow)));
         most.map(|(flow, bytes)| (*flow, *bytes))

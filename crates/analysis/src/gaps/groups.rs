@@ -23,7 +23,7 @@ const PERIOD_MIN_NS: f64 = 8_000.0;
 /// Groups and the floor under the times between them.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Groups {
-    /// The floor.
+    /// Floor of the times between groups.
     pub(super) period_ns: f64,
     /// Share of packets in groups.
     pub(super) share: f64,

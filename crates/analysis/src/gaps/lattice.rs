@@ -35,7 +35,7 @@ const CANDIDATES: usize = 4;
 /// Timer ticks of kernels: 1000, 300, 250 and 100 Hz.
 pub(super) const TICKS_NS: [f64; 4] = [1e6, 1e9 / 300.0, 4e6, 1e7];
 
-/// A lattice.
+/// A lattice of group starts.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Lattice {
     /// Period.

@@ -11,7 +11,7 @@ pub(super) const LEAST: usize = 256;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// It carries payload.
+    /// Packet with payload.
     Data,
     /// Pure acknowledgement, without payload.
     Acks,

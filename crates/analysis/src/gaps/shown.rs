@@ -24,7 +24,7 @@ pub struct Shown {
     pub zoom: Vec<Sample>,
     /// Histogram of the gaps.
     pub linear: Histogram,
-    /// The same on a logarithmic axis.
+    /// Histogram of the gaps with logarithmic classes.
     pub logarithmic: Histogram,
 }
 

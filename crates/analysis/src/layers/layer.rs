@@ -17,7 +17,7 @@ pub struct Layer {
     pub part_of: Option<&'static str>,
     /// A request is inside from here on.
     pub enter: Stamp,
-    /// And no longer from here on.
+    /// Hand-over that ends it.
     pub leave: Stamp,
 }
 

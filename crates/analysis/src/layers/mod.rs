@@ -45,7 +45,7 @@ pub struct Stack {
     pub origin_ns: u64,
     /// Sampling of the near end: one request in N is recorded.
     pub sample_near: u64,
-    /// And at the far one.
+    /// Sampling of the far end: one request in N is recorded.
     pub sample_far: u64,
     /// Rows that could not be kept when the run was recorded.
     pub lost_rows: u64,
@@ -67,7 +67,7 @@ pub struct Stack {
     pub examples: Vec<Example>,
 }
 
-/// One session.
+/// Layers of one session.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SessionFlight {
     /// ISID and TSIH.
@@ -76,7 +76,7 @@ pub struct SessionFlight {
     pub layers: Vec<LayerFlight>,
 }
 
-/// One connection of a session.
+/// Layers of one connection of a session.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ConnectionFlight {
     /// ISID and TSIH.
@@ -87,7 +87,7 @@ pub struct ConnectionFlight {
     pub layers: Vec<LayerFlight>,
 }
 
-/// One layer.
+/// Requests inside one layer.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct LayerFlight {
     /// Its name.

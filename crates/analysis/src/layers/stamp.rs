@@ -28,7 +28,7 @@ pub enum Stamp {
     NearTcpAcked,
     /// Accepted in the order of CmdSN.
     Parsed,
-    /// The first R2T was made.
+    /// The target made the first R2T.
     R2tFirst,
     /// The last byte of its data arrived, immediate data included.
     DataOutLast,

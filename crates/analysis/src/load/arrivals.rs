@@ -34,7 +34,7 @@ pub enum Source {
 /// Application bytes per second over a window.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Throughput {
-    /// The figure.
+    /// Throughput in bits per second.
     pub bits_per_s: f64,
     /// Place of counting.
     pub source: Source,

@@ -26,7 +26,7 @@ macro_rules! metrics {
         ];
         /// Names of the metrics of each layer, in the order of [`crate::layers::LAYERS`].
         pub(crate) const IN_FLIGHT_MAX: &[&str] = &[$(concat!("in_flight_max.", $layer),)*];
-        /// Likewise.
+        /// Names of the metrics of the limiting layer, in the same order.
         pub(crate) const GATE: &[&str] = &[$(concat!("gate.", $layer),)*];
     };
 }

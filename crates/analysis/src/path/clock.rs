@@ -10,7 +10,7 @@ use serde::Serialize;
 
 /// Stretches that a run is cut into, at least.
 const STRETCHES: usize = 32;
-/// And how long they are at most: clocks of computers part by some tens of microseconds a second.
+/// Longest stretch: clocks of computers drift by some tens of microseconds a second.
 const STRETCH_NS: u64 = 10_000_000_000;
 /// A stretch of fewer requests than two of these is not cut again.
 const STRETCH_LEAST: usize = 32;
@@ -18,9 +18,9 @@ const STRETCH_LEAST: usize = 32;
 /// A request's times at both ends, each on its own clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Crossing {
-    /// It left the near host.
+    /// Departure of the request from the near host.
     pub near_sent_ns: u64,
-    /// It reached the far host.
+    /// Arrival of the request at the far host.
     pub far_received_ns: u64,
     /// Departure of its answer from the far host.
     pub far_sent_ns: u64,

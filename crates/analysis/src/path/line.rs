@@ -33,7 +33,7 @@ pub fn rtt(path: &Path) -> Duration {
     Duration::from_nanos(path.delay_ns.saturating_mul(2))
 }
 
-/// The same of a cell's path, in nanoseconds; 0 without a document of the emulator.
+/// Round trip of a cell's path in nanoseconds; 0 without a document of the emulator.
 pub(crate) fn rtt_of(cell: &Cell) -> u64 {
     let path = cell.wan().ok().flatten().map(|wan| wan.path);
     path.map_or(0, |path| path.delay_ns.saturating_mul(2))

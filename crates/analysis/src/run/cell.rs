@@ -30,7 +30,7 @@ pub struct CellResult {
     pub op: String,
     /// True for a bulk load, which adapts to the path and is measured by throughput; otherwise single requests are.
     pub bulk: bool,
-    /// It stands beside the loads that follow the path, to be compared with them.
+    /// True for a load that is compared with the bulk loads.
     pub compared: bool,
     /// Block of a request.
     pub block_bytes: Option<u64>,

@@ -84,7 +84,7 @@ pub fn of_run(dir: &RunDir) -> Result<Vec<Found>, TourError> {
 pub struct Examined<'a> {
     /// The load.
     pub load: &'a str,
-    /// The place.
+    /// Point in the matrix.
     pub point: &'a Point,
     /// Its limiters.
     pub diagnosis: &'a Diagnosis,
@@ -101,7 +101,7 @@ pub struct Limit<'a> {
     pub limiter: Limiter,
     /// The cells in which it does; at least one.
     pub cells: Vec<Examined<'a>>,
-    /// The same cells as few stretches of the plan's matrix.
+    /// The same cells as few ranges of the plan's matrix.
     pub places: Vec<Vec<Axis>>,
     /// Throughput without it ÷ throughput now: the least and the most of these cells.
     pub gain: (f64, f64),

@@ -35,7 +35,7 @@ pub struct Gain {
     pub local_cuts: Option<f64>,
     /// Gain over `none`, as a share of it; over the window, and from the beginning.
     pub gain: Option<f64>,
-    /// Likewise, from the beginning.
+    /// Gain over `none` from the beginning of the load, as a share of it.
     pub gain_from_start: Option<f64>,
     /// Gain in the study.
     pub published: Option<f64>,

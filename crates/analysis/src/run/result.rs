@@ -38,7 +38,7 @@ const LEAST_STEP_S: f64 = 0.1;
 pub struct Tour {
     /// Plan, machine and cells of the run.
     pub run: manifest::Run,
-    /// The gist.
+    /// Summary.
     pub gist: RunSummary,
     /// Cells in the order of the plan, repeats together.
     pub cells: Vec<CellResult>,

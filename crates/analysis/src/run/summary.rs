@@ -44,7 +44,7 @@ pub struct Share {
     pub of_line: f64,
     /// No rule of validity was applied to its path.
     pub unvalidated: bool,
-    /// It stands beside the others to be compared with them.
+    /// True for a load that is compared with the bulk loads.
     pub compared: bool,
 }
 
@@ -55,7 +55,7 @@ pub struct Requests {
     pub load: String,
     /// Median latency in seconds.
     pub latency_s: f64,
-    /// The same in round trips.
+    /// Median latency in round trips.
     pub round_trips: Option<f64>,
     /// No rule of validity was applied to its path.
     pub unvalidated: bool,

@@ -9,13 +9,13 @@ use tables::Sockets;
 pub struct Cuts {
     /// By the sending host's own device.
     pub local: u64,
-    /// By marks of the path.
+    /// Cuts by ECN marks of the path.
     pub mark: u64,
-    /// By losses on the path.
+    /// Cuts by losses on the path.
     pub loss: u64,
-    /// By timeouts.
+    /// Cuts by retransmission timeouts.
     pub timeout: u64,
-    /// By disuse.
+    /// Cuts by disuse.
     pub idle_restart: u64,
 }
 

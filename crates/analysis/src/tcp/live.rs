@@ -21,7 +21,7 @@ pub struct Row {
     pub role: &'static str,
     /// This end.
     pub local: SocketAddr,
-    /// The other end.
+    /// Address of the peer.
     pub peer: SocketAddr,
     /// Process that has it open, if that can be known.
     pub pid: Option<u32>,
@@ -63,9 +63,9 @@ pub struct Doing {
     pub rtt_var_s: f64,
     /// Smallest round-trip time.
     pub min_rtt_s: Option<f64>,
-    /// On the path.
+    /// Packets in flight.
     pub in_flight_packets: u32,
-    /// On the path, as payload.
+    /// Payload in flight.
     pub in_flight_bytes: u64,
     /// Written and not sent.
     pub notsent_bytes: u32,

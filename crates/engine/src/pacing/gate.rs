@@ -82,7 +82,7 @@ impl Gate {
         self.shared.bucket.borrow_mut().room(now, waiting_bytes)
     }
 
-    /// The same of a burst, which waits for its turn besides.
+    /// Bytes of a burst that may be sent at `now`; it also waits for its turn among the bursts.
     pub(crate) fn room_in_turn(&self, now: Instant, waiting_bytes: usize) -> usize {
         if !self.is_shut() || self.shared.order.borrow_mut().ask(self.number, now) {
             return self.room(now, waiting_bytes);

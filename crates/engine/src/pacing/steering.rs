@@ -83,7 +83,7 @@ pub struct Work {
 }
 
 impl Steering {
-    /// For a new socket.
+    /// Starts the policy of a new socket.
     pub fn new(stream: &TcpStream, course: Course) -> io::Result<Steering> {
         let policy = course.policy.policy();
         Ok(Steering {
@@ -315,7 +315,7 @@ mod tests {
         pacing_over(&[Duration::from_millis(50); 9], course)
     }
 
-    /// The same, with a round trip for each sample.
+    /// Pacing rate after a sample with each of these round trips.
     fn pacing_over(round_trips: &[Duration], course: Course) -> Option<u64> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

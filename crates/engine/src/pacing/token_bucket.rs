@@ -6,7 +6,7 @@ use std::time::Duration;
 use control::{Burst, worth_bytes};
 use event::Instant;
 
-/// A bucket.
+/// Token bucket of one connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TokenBucket {
     bytes_per_s: Option<u64>,

@@ -65,7 +65,7 @@ pub struct Span {
 
 /// The owner of a connection, as consumer of its PDUs.
 pub trait Receiver {
-    /// Names a place for payload.
+    /// Destination of payload.
     type Place;
     /// Reason to drop the connection.
     type Error;

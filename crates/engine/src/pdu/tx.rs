@@ -21,7 +21,7 @@ pub struct Outgoing<D> {
     pub data: Option<D>,
     /// The data is payload (it counts as application bytes).
     pub is_payload: bool,
-    /// It is followed on its way: [`crate::Connection::departed`].
+    /// Requests its departure: [`crate::Connection::departed`].
     pub mark: Option<Mark>,
     /// It is written alone.
     pub is_alone: bool,
@@ -29,7 +29,7 @@ pub struct Outgoing<D> {
 
 /// Source of PDUs.
 pub trait Sender {
-    /// Names data.
+    /// Reference to data.
     type Data;
 
     /// The next PDU, if one is ready.

@@ -38,7 +38,7 @@ impl BlackHole {
         BlackHole::sent(info, if is_heard(info) { TIMEOUTS_HEARD } else { TIMEOUTS_UNHEARD })
     }
 
-    /// The same when the connection is given up for its silence: one timeout has to do, since it may be long.
+    /// Black hole of a connection that ends for its silence: one timeout suffices, since it may be long.
     pub fn of_sent_at_last(info: &TcpInfo) -> Option<BlackHole> {
         BlackHole::sent(info, TIMEOUTS_AT_LAST)
     }

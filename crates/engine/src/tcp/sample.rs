@@ -34,7 +34,7 @@ pub fn socket_sample(t: Instant, host: Host, connection: u32, info: &TcpInfo, mo
     }
 }
 
-/// The same of a connection that no loop of ours serves: without its times, one of which costs a system call.
+/// Row for a connection outside of our event loops: without its times, one of which costs a system call.
 pub fn tcp_sample(t: Instant, host: Host, connection: u32, info: &TcpInfo, moved: Moved) -> SocketSample {
     SocketSample {
         t,

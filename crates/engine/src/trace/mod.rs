@@ -19,7 +19,7 @@ pub use ledger::{Ledger, Place};
 /// Sampling of requests: one in N, those whose command number is a multiple of N, so that both ends choose the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sampling {
-    /// In `layers`; at least 1.
+    /// N for the table `layers`; at least 1.
     pub layers: u32,
     /// In `pdus`, which brings TCP's times as well; 0 for none.
     pub pdus: u32,

@@ -20,13 +20,13 @@ use fair_queue::FairQueue;
 /// Result of a job, or of a piece of it.
 #[derive(Debug)]
 pub enum Step<J, R> {
-    /// It is over.
+    /// The job is done.
     Done(R),
     /// The next piece moves `bytes`; jobs of others may run before it.
     More {
         /// Cost of the next piece.
         bytes: u64,
-        /// The rest.
+        /// Rest of the job.
         job: J,
     },
 }

@@ -22,7 +22,7 @@ pub struct Io {
     pub op: Op,
     /// First byte on the LUN.
     pub offset_bytes: u64,
-    /// Length.
+    /// Bytes of the request.
     pub len_bytes: u32,
     /// SCSI status byte (0 is GOOD).
     pub status: u8,

@@ -30,7 +30,7 @@ pub enum Fate {
     NoBuffer,
     /// The other host's device refused it: the run is not valid.
     DeviceRefused,
-    /// It passed the tap of a capture, which knows nothing more.
+    /// Captured at a tap; its further fate is unknown.
     Seen,
 }
 

@@ -163,9 +163,9 @@ impl LayerTimes {
 /// Direction of a PDU at one end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// It sends it.
+    /// Sent by this end.
     Out,
-    /// It receives it.
+    /// Received by this end.
     In,
 }
 
@@ -211,7 +211,7 @@ pub struct PduSeen {
     pub way: Way,
     /// Type of the PDU.
     pub kind: PduKind,
-    /// It carries the status of its request.
+    /// True if it carries the status of its request.
     pub has_status: bool,
     /// StatSN, 0 where the PDU has none.
     pub stat_sn: u32,

@@ -34,7 +34,7 @@ pub enum Granted {
     /// No allocation.
     #[default]
     Unsaid,
-    /// It may have everything.
+    /// Unlimited.
     All,
     /// Rate in bytes per second.
     Part(u64),

@@ -20,7 +20,7 @@ pub enum WindowKind {
     CutByLoss,
     /// A retransmission timeout cut it.
     CutByTimeout,
-    /// It has been stable: this is the limit, the largest window without a cut.
+    /// Stable window: the largest one without a cut.
     Limit,
 }
 

@@ -28,7 +28,7 @@ pub(super) fn text(shown: &[(usize, DiagnosedConnection<'_>)]) -> String {
     out
 }
 
-/// The same for the head of the page.
+/// Sentences about the evidence for the head of the page.
 pub(super) fn html(shown: &[(usize, DiagnosedConnection<'_>)]) -> String {
     let mut out = String::new();
     for (number, connection) in shown.iter().take(HEAD) {

@@ -55,7 +55,7 @@ pub(super) fn text(shown: &[(usize, DiagnosedConnection<'_>)], colour: Colour) -
     Some(out)
 }
 
-/// The same of every connection, for the page.
+/// Verdicts of every connection for the page.
 pub(super) fn html(shown: &[(usize, DiagnosedConnection<'_>)]) -> String {
     let details = |(number, connection): &(usize, DiagnosedConnection<'_>)| {
         let [first, second] = &connection.summary.directions;

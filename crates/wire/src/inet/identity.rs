@@ -19,9 +19,9 @@ const PAYLOAD_LEN: usize = 64;
 /// Identity of a packet and the parts of it that routers change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {
-    /// The same for all copies of a packet, and with near certainty for nothing else.
+    /// Equal for all copies of a packet, and different for other packets with near certainty.
     pub digest: u64,
-    /// The same for all packets of one direction of a connection.
+    /// Equal for all packets of one direction of a connection.
     pub direction: u64,
     /// Identification of an IPv4 packet.
     pub id: Option<u16>,

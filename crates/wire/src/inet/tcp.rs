@@ -7,11 +7,11 @@ use crate::be;
 pub const FIN: u8 = 0x01;
 /// Sequence numbers begin here.
 pub const SYN: u8 = 0x02;
-/// The connection is at its end at once.
+/// Reset: the connection ends at once.
 pub const RST: u8 = 0x04;
 /// Push: the receiver delivers the data at once.
 pub const PSH: u8 = 0x08;
-/// The acknowledgement number means something.
+/// The acknowledgement number is valid.
 pub const ACK: u8 = 0x10;
 /// The window was cut because of congestion: RFC 3168.
 pub const CWR: u8 = 0x80;

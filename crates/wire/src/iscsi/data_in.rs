@@ -35,7 +35,7 @@ pdu! {
     data_sn: u32 = DATA_SN,
     /// Offset in the command's data, in bytes.
     buffer_offset: u32 = BUFFER_OFFSET,
-    /// Bytes; see `overflow` and `underflow`.
+    /// Residual count in bytes; see `overflow` and `underflow`.
     residual: u32 = RESIDUAL,
 }
 

@@ -33,9 +33,9 @@ pdu! {
     max_cmd_sn: u32 = MAX_CMD_SN,
     /// Data-In and R2T PDUs that the target sent for the command.
     exp_data_sn: u32 = DATA_SN,
-    /// Bytes; see `bidi_overflow` and `bidi_underflow`.
+    /// Residual count in bytes of the read direction; see `bidi_overflow` and `bidi_underflow`.
     bidi_residual: u32 = At(40),
-    /// Bytes; see `overflow` and `underflow`.
+    /// Residual count in bytes; see `overflow` and `underflow`.
     residual: u32 = RESIDUAL,
 }
 

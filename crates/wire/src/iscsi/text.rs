@@ -26,7 +26,7 @@ pub enum TextError {
     KeyLength {
         /// Offset of the key.
         at: usize,
-        /// Its bytes.
+        /// Length of the key.
         found: usize,
     },
     /// A character that keys may not have.

@@ -28,7 +28,7 @@ pub struct OpcodeDescriptor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum OpcodeSupport {
-    /// It is not.
+    /// Not supported.
     No = 1,
     /// Supported as in the standard.
     Standard = 3,

@@ -9,7 +9,7 @@ use crate::be;
 /// Blocks that an initiator does not need any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnmapRange {
-    /// The first.
+    /// First logical block.
     pub lba: u64,
     /// Number of blocks; 0 is allowed.
     pub blocks: u32,
@@ -90,7 +90,7 @@ impl VpdPage for LogicalBlockProvisioning {
 /// One LBA status descriptor: a run of blocks with the same status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LbaStatus {
-    /// The first.
+    /// First logical block.
     pub lba: u64,
     /// Number of blocks.
     pub blocks: u32,

@@ -222,7 +222,7 @@ impl Sense {
         Self { field, ..Self::INVALID_FIELD_IN_PARAMETER_LIST }
     }
 
-    /// The same with INFORMATION, usually the first LBA that failed.
+    /// The same sense with INFORMATION, usually the first LBA that failed.
     pub const fn with_information(self, information: u64) -> Self {
         Self { information: Some(information), ..self }
     }

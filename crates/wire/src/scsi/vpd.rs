@@ -12,7 +12,7 @@ pub mod page {
     pub const SUPPORTED_PAGES: u8 = 0x00;
     /// Serial number.
     pub const UNIT_SERIAL_NUMBER: u8 = 0x80;
-    /// Names.
+    /// Device identification.
     pub const DEVICE_IDENTIFICATION: u8 = 0x83;
     /// Task attributes and caches.
     pub const EXTENDED_INQUIRY: u8 = 0x86;

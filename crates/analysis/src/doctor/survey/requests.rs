@@ -194,7 +194,7 @@ pub(super) fn stages(
 /// Times in the store.
 #[derive(Default)]
 struct Stores {
-    /// In the window.
+    /// Service times of requests in the window.
     inside_ns: Vec<u64>,
     /// The first requests, each with the time of its begin: they found the store empty.
     first: Vec<(u64, u64)>,
@@ -241,8 +241,8 @@ impl Stores {
 struct Served {
     /// Mean time in it.
     mean_s: f64,
-    /// The same of the fastest: a tenth of all, or one of the first. With a constant queue depth each waits for as many
-    /// others, so only the first requests show the service time of one.
+    /// Service time of the fastest requests: a tenth of all, or one of the first. With a constant queue depth each
+    /// waits for as many others, so only the first requests show the service time of one.
     least_s: f64,
     /// Service time of each where they wait for each other.
     each_s: Option<f64>,

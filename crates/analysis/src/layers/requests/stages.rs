@@ -17,7 +17,7 @@ pub struct Request {
     pub op: &'static str,
     /// First byte on the LUN.
     pub offset_bytes: u64,
-    /// Length.
+    /// Bytes of data.
     pub len_bytes: u32,
     /// Time at which the caller issued it, on the near host's clock.
     pub called_ns: u64,
@@ -36,7 +36,7 @@ pub struct Stage {
     pub to: Stamp,
     /// Start, seconds since the caller issued the request.
     pub start_s: f64,
-    /// Length.
+    /// Length in seconds.
     pub length_s: f64,
 }
 

@@ -29,7 +29,7 @@ pub struct Example {
     pub request: usize,
 }
 
-/// Both ends of some requests.
+/// Sample requests with times of both ends, and the clock offset.
 #[derive(Debug, Default)]
 pub(in crate::layers) struct Survey {
     pub(in crate::layers) clock: ClockOffset,

@@ -14,7 +14,7 @@ const CHECKSUM: u16 = 0x8000;
 const ROUTING: u16 = 0x4000;
 const KEY: u16 = 0x2000;
 const SEQUENCE: u16 = 0x1000;
-/// In the variant of PPTP.
+/// Acknowledgement number present, in the variant of PPTP.
 const ACKNOWLEDGEMENT: u16 = 0x0080;
 const VERSION: u16 = 0x0007;
 

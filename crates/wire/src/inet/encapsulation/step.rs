@@ -39,7 +39,7 @@ pub(super) enum Header {
 pub(super) enum Step {
     /// The next header, and the bytes in front of it from the header that was read.
     Next(Header, usize),
-    /// The same, inside a tunnel.
+    /// The next header inside a tunnel, and the bytes in front of it.
     Tunnel(Tunnel, Header, usize),
     /// TCP; the place is known from the IP header in front.
     Tcp,
