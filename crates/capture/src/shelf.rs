@@ -70,7 +70,7 @@ impl Shelf {
         {
             match fs::remove_file(&path) {
                 Ok(()) => removed += 1,
-                // Somebody has put it away.
+                // The user has moved it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(source) => return Err(CaptureError::File { path, source }),
             }

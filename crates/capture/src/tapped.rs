@@ -81,7 +81,7 @@ impl Sink<Tapped<'_>> for Taps {
 impl Drop for Taps {
     fn drop(&mut self) {
         if let Some(outlet) = self.outlet.take() {
-            // Nobody waits for it if the run has failed.
+            // The receiver is gone if the run has failed.
             let _ = self.back.try_send(outlet);
         }
     }

@@ -126,7 +126,7 @@ impl<P, D> Connection<P, D> {
         match &mut self.stamping {
             Some(stamping) if ready.has_error && ready.is_sound() => match stamping.collect(&self.stream) {
                 Ok(true) => ready.without_error(),
-                // Whatever it is, reading or writing will say so.
+                // Errors show at the next read or write.
                 Ok(false) | Err(_) => ready,
             },
             _ => ready,

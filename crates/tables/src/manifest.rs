@@ -432,7 +432,7 @@ impl Cell {
         let Some(document) = &self.wan else { return Ok(None) };
         let mut wan = Wan::deserialize(document)?;
         let lines = [&document["path"]["near"], &document["path"]["far"]];
-        // Whoever made it may not tell the directions apart.
+        // Its writer may not distinguish the directions.
         if let [Ok(near), Ok(far)] = lines.map(Path::deserialize)
             && near.rate_bits_per_s > 0
         {

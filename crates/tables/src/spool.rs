@@ -156,7 +156,7 @@ fn write(
             *bytes = word.to_le_bytes();
         }
         batch.clear();
-        // Whoever filled it may be gone.
+        // The spool may be dropped already.
         let _ = outgoing.try_send(batch);
         if bytes + part.len() as u64 > limit_bytes {
             lost_bytes += part.len() as u64;

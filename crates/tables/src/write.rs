@@ -1,7 +1,7 @@
 //! Writes one table to one Parquet file, a row group at a time.
 //!
 //! Rows are kept as columns until a group is full; encoding a full group takes some tens of
-//! milliseconds. Whoever cannot pause that long hands its rows to a [`crate::Recorder`] instead.
+//! milliseconds. A writer that cannot pause that long uses a [`crate::Recorder`].
 
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind};
@@ -157,7 +157,7 @@ fn fresh(path: &Path) -> io::Result<File> {
         _ => {}
     }
     let file = File::create_new(path)?;
-    // Where there are no locks nobody is kept away.
+    // On a file system without locks no writer is excluded.
     let _ = file.try_lock();
     Ok(file)
 }

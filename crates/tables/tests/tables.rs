@@ -457,7 +457,7 @@ fn a_table_that_is_being_written_is_not_written_over() {
     let error = Writer::<Io>::create(&path).err().unwrap().to_string();
     assert!(error.contains("another process is writing this table"), "{error}");
     drop(first);
-    // Somebody else's link where the next one begins.
+    // A foreign link at the path of the next one.
     let precious = temp.path().join("precious");
     std::fs::write(&precious, "precious").unwrap();
     let partial = temp.path().join("io-near.parquet.partial");

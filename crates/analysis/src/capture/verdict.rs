@@ -167,8 +167,8 @@ impl Case<'_> {
         [part(Limiter::QueueDepth, idle_s, vec![idle]), part(Limiter::RoundTrip, way_s, shown)]
     }
 
-    /// Share by which the target's turn is longer than [`TimeUse::target_s`] says: a turn is the target's only when it is
-    /// longer than the round trip by a quarter and 0.1 ms, and then from the end of the round trip on.
+    /// Factor by which the target's turn exceeds [`TimeUse::target_s`]: a turn counts as the target's only if it
+    /// exceeds the round trip by a quarter and 0.1 ms, and then from the end of the round trip on.
     fn margin_of_turn(&self) -> f64 {
         const MARGIN_MAX: f64 = 0.5;
         let to_target_s = self.iscsi.network_to_target_s.unwrap_or(0.0);

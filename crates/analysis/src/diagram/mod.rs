@@ -91,7 +91,7 @@ pub fn count(dir: &Path, between: Hosts, window: Span) -> Result<Option<u64>, Ta
     let mut count = 0;
     let walked = tables::read_pieces::<Packet>(dir, Some(&names), |packets| {
         for row in 0..packets.ingress_t_ns.len() {
-            // A duplicate is a copy that the path made, not a packet that somebody sent.
+            // A duplicate is a copy that the path made, not a packet of a host.
             let sent = packets.fate[row] != Fate::Duplicate && between.have(&packets, row);
             if sent && (window.start_ns..window.end_ns).contains(&packets.ingress_t_ns[row]) {
                 count += u64::from(packets.segments[row]);
@@ -152,7 +152,7 @@ struct Walk {
 
 impl Walk {
     fn take(&mut self, packets: &Packets, row: usize) {
-        // A duplicate is a copy that the path made, not a packet that somebody sent.
+        // A duplicate is a copy that the path made, not a packet of a host.
         if Flow::of(packets, row) != Some(self.flow) || packets.fate[row] == Fate::Duplicate {
             return;
         }

@@ -197,7 +197,7 @@ fn look(
         enters.push(pass.enter_ns);
         leaves.push(pass.leave_ns);
         spent.add(pass, window);
-        // The kernel may drop stamps; that says nothing of the request.
+        // The kernel may drop timestamps; the request is complete nevertheless.
         let is_missing = !pass.has_left && !layer.leave.is_sampled();
         unended += u64::from(is_missing && pass.enter_ns < window.end_ns);
     }

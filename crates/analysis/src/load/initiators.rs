@@ -63,7 +63,7 @@ pub(crate) fn gather(dir: &CellDir, first: Load, others: &[Load]) -> Result<Init
         let sockets = read_below(path, &format!("far{n}"))?;
         all.add(sockets, n - 1);
     }
-    // One that printed nothing has no share, and then nobody can say how they compare.
+    // An initiator without a document has no share, so shares cannot be compared.
     if all.throughputs.len() < cell.initiators as usize {
         all.throughputs.clear();
     }

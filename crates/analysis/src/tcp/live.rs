@@ -118,11 +118,11 @@ struct Tally {
     time_ns: u64,
     /// No data were waiting.
     starved_ns: u64,
-    /// More waited than the congestion window let go.
+    /// Waiting data exceeded the congestion window.
     cwnd_ns: u64,
     /// Lost packets were being repaired.
     repairing_ns: u64,
-    /// More waited than the peer's window let go.
+    /// Waiting data exceeded the peer's window.
     rwnd_ns: u64,
     /// More waited and both windows had room.
     held_ns: u64,

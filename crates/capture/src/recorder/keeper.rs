@@ -70,7 +70,7 @@ impl Keeper {
             // Sent again because our acknowledgement was lost.
             return Ok(0);
         }
-        // A sender that has nothing to send says so now and then.
+        // A sender without packets sends empty messages as keep-alive.
         if !blocks.is_empty() {
             self.files.write(blocks, now)?;
         }

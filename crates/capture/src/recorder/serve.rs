@@ -135,7 +135,7 @@ impl Recorder {
             poll.wait(&mut events, None)?;
             threads.retain(|(thread, _)| !thread.is_finished());
             while let Some((stream, peer)) = accepted(listener)? {
-                // A signal comes once: whoever has seen it ends.
+                // A signal arrives once: the loop that takes it ends.
                 if signals.came() {
                     break 'signal;
                 }
@@ -204,7 +204,8 @@ impl Shared {
                 refuse(stream, &reason);
             }
         }
-        // Whoever shuts the recorder down has the stream as well: to drop ours does not end the connection.
+        // The thread that shuts the recorder down holds a clone of the stream: dropping ours does not end the
+        // connection.
         let _ = stream.shutdown(Shutdown::Both);
     }
 
@@ -283,14 +284,14 @@ impl Shared {
     }
 
     fn records_of(&self, stream: &TcpStream, capture: u64, entry: &Entry) -> Result<Ended, Ended> {
-        // Whoever had the capture before has lost its connection and lets go.
+        // The previous thread of the capture has lost its connection and releases it.
         let mut keeper = lock(&entry.keeper);
         let kept = keeper.as_mut().ok_or_else(|| Ended::Refused("this capture is over".to_owned()))?;
         say(stream, &Message::Welcome { next: kept.next() })?;
         let outcome = self.hear_all(stream, kept, entry.peer);
         if let Ok(Ended::Whole) = outcome {
             self.remember(capture, kept.next());
-            // If this is not heard, the sender comes again.
+            // If it is lost, the sender reconnects.
             let _ = say(stream, &Message::Written { next: kept.next() });
             *keeper = None;
         }

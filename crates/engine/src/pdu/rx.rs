@@ -319,7 +319,7 @@ impl<P> Rx<P> {
         let kept = std::mem::take(&mut self.kept);
         let begin = std::mem::take(&mut self.kept_at);
         if self.read_at == Instant::ZERO {
-            // Whoever read it wanted no times.
+            // The receiver of these bytes needed no times.
             self.note_time(receiver);
         } else {
             receiver.came(self.read_at);

@@ -160,7 +160,7 @@ mod tests {
             facts.collect::<Vec<_>>()
         };
         let none = Vec::new();
-        // Cut in the middle of the first PDU: nobody waits for that.
+        // Cut in the middle of the first PDU: it is not awaited.
         assert_eq!(say(Mile::Acked, ends[0] - 30, 1), none);
         assert_eq!(say(Mile::Wire, ends[1], 2), none);
         assert_eq!(say(Mile::Wire, ends[3], 3), none);

@@ -53,7 +53,7 @@ struct Away {
     edge: Option<Place>,
 }
 
-/// Tags are numbers that count, in whatever bits: one multiplication spreads them.
+/// Tags are counters, in any bits: one multiplication spreads them.
 #[derive(Default)]
 struct TagHasher(u64);
 

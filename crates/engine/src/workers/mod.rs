@@ -245,7 +245,7 @@ impl<J, R> Shared<J, R> {
             if let Some((claim, job)) = queues.take() {
                 // A job that was passed over for want of free threads may run now that one was released.
                 let has_turn = queues.has_turn();
-                // Nobody is woken under the lock: the loop would wait for that too.
+                // Wakes outside of the lock: the event loop would wait for it too.
                 drop(queues);
                 if has_turn {
                     self.has_jobs.notify_one();

@@ -113,7 +113,7 @@ fn a_store_that_is_slow_does_not_hold_all_threads() {
     let workers = Workers::start(16, work).unwrap();
     let (poll, mut events) = (Poll::new().unwrap(), Events::new());
     poll.add(workers.as_fd(), 0, Interest::READ).unwrap();
-    // Another store was used before, so there is somebody to leave threads to.
+    // Another store was used before, so threads are kept free for it.
     workers.submit(claim(50, 1), 4096, 100);
     poll.wait(&mut events, None).unwrap();
     assert_eq!(workers.results(), [100]);
@@ -138,7 +138,7 @@ fn nobody_is_woken_for_a_job_that_has_no_turn_yet() {
     for n in 0..4 {
         queues.push(claim(1, 0), 4096, n);
     }
-    // One session has half of the threads, and the others are for whoever comes next.
+    // One session has half of the threads, and the others are kept free for new ones.
     for expected in [true, false] {
         assert!(queues.has_turn() && queues.take().is_some());
         assert_eq!(queues.has_turn(), expected);

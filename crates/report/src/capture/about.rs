@@ -69,7 +69,7 @@ fn span(begin_s: f64, length_s: f64) -> String {
 fn tap(capture: &Dissection, connection: &ConnectionSummary) -> String {
     let [initiator, target] = &connection.directions;
     let way = |rtt: &Option<dissect::Durations>| rtt.as_ref().map(|rtt| rtt.min_s);
-    // The acknowledgements of data that one end sends tell how far the other one is.
+    // The acknowledgements of one end's data give the distance of the other end.
     let ways = way(&target.ack_rtt).zip(way(&initiator.ack_rtt));
     let named = capture.totals.interfaces.iter().find(|interface| interface.number == initiator.interface);
     let interface = named.filter(|interface| !interface.name.is_empty()).map(CaptureInterface::label);

@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(ZeroCopy::from_word(u64::MAX), ZeroCopy::Off);
     }
 
-    /// Every byte of the source arrives in its turn, however it is cut and handed over.
+    /// Every byte of the source arrives in its turn, however the writes are split.
     #[test]
     fn the_source_goes_round() {
         let source: Vec<u8> = (0..4001).map(|n| (n % 251) as u8).collect();

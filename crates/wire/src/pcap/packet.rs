@@ -6,7 +6,7 @@ pub const BLOCK_LEN_MAX: usize = 16 << 20;
 /// One packet of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// Nanoseconds since 1970, or since whatever the file counts from.
+    /// Nanoseconds since 1970, or since the file's own epoch.
     pub t_ns: u64,
     /// Its link layer, as LINKTYPE_ numbers of tcpdump.org: 1 is Ethernet.
     pub link: u32,

@@ -82,7 +82,7 @@ pub struct Statistics {
 pub fn section(out: &mut Vec<u8>, section: &Section<'_>) {
     block(out, SECTION_HEADER, |out| {
         out.extend(ng::BYTE_ORDER.to_le_bytes());
-        // Version 1.0; how long the section is nobody knows yet.
+        // Version 1.0; the length of the section is not known yet.
         out.extend([1, 0, 0, 0]);
         out.extend(u64::MAX.to_le_bytes());
         text(out, COMMENT, section.comment);
@@ -382,7 +382,7 @@ mod tests {
             });
             assert_eq!(whole.count(), blocks - 1, "only between blocks");
         }
-        // A packet that says it kept more than its block holds.
+        // A packet with a captured length beyond its block.
         let mut longer = records.clone();
         longer[20] = 5;
         assert_eq!(check(&longer, 2), Err(NotWritten::Length { at: 0, len: 5 }));

@@ -152,7 +152,7 @@ const fn header_len(form: ModeForm) -> usize {
     }
 }
 
-/// Bytes of block descriptors, as a whole header tells them.
+/// Bytes of block descriptors, according to a whole header.
 fn descriptors_len(form: ModeForm, bytes: &[u8]) -> usize {
     match form {
         ModeForm::Six => bytes[3].into(),

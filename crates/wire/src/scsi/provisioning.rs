@@ -34,7 +34,7 @@ pub fn parse_unmap(bytes: &[u8]) -> Result<Vec<UnmapRange>, DataError> {
 /// Writes an UNMAP parameter list.
 ///
 /// # Panics
-/// Above 4095 ranges, which the length field cannot tell.
+/// Above 4095 ranges, which exceed the length field.
 pub fn emit_unmap(ranges: &[UnmapRange]) -> Vec<u8> {
     let len = u16::try_from(ranges.len() * UNMAP_DESCRIPTOR_LEN).expect("at most 4095 ranges");
     let mut bytes = vec![0; UNMAP_HEADER_LEN];

@@ -135,8 +135,8 @@ fn frames(piece: &Packets, row: usize) -> u32 {
     piece.ip_bytes[row].saturating_add(piece.segments[row].saturating_mul(ETHERNET_BYTES))
 }
 
-/// The rate that packets alone on the line were carried with. Whatever else happens to a packet on its way makes it
-/// later, so that the best ones are right.
+/// Rate of the line from packets that had it to themselves. Every other effect delays a packet, so the best ones are
+/// right.
 fn lone(rates: &mut [f64]) -> Option<f64> {
     rates.sort_unstable_by(f64::total_cmp);
     rates.get((rates.len() as f64 * 0.9) as usize).copied()

@@ -106,7 +106,7 @@ mod tests {
         // 20 inside, of whom 10 come back during the window.
         let found = law(&passes(2000, false), Span { start_ns: 5_050, end_ns: 6_050 }).unwrap();
         assert!(found.holds, "{found:?}");
-        // The load stops within it: nobody is inside at its end.
+        // The load stops within it: the layer is empty at its end.
         let found = law(&passes(2000, false), Span { start_ns: 99_050, end_ns: 104_050 }).unwrap();
         assert!(found.holds, "{found:?}");
     }

@@ -132,7 +132,7 @@ impl Rows<'_> {
             false if clock.is_unknown() || !self.has_both => return Ok(None),
             false => self.between(layer, clock, window)?,
         };
-        // Nobody comes out of a layer whose end is not seen: it would tell of its beginning alone.
+        // A layer whose end is not recorded shows only its beginning: it is left out.
         Ok(passage.passes.iter().any(|pass| pass.has_left).then_some(passage))
     }
 
