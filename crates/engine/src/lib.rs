@@ -1,14 +1,11 @@
-//! The engine both ends run on: connections that move PDUs, payload buffers, a pool for calls that
-//! block, and the loop that waits for all of them.
+//! The engine both ends run on: connections that move PDUs, and the loop that waits for all of them.
 //!
 //! It knows bytes and PDUs, neither SCSI nor sessions. One loop per thread; a connection belongs to
 //! one loop. Nothing here allocates, copies or makes a system call per PDU where a batch can share it.
 
 mod advice;
-mod buffer;
 mod connection;
 mod digest;
-mod fair;
 mod gate;
 mod reactor;
 mod rx;
@@ -19,12 +16,9 @@ mod steering;
 pub mod trace;
 mod tuning;
 mod tx;
-mod workers;
 
-pub use buffer::{Buffer, Buffers};
 pub use connection::{Connection, Progress, Quantum};
 pub use digest::Digests;
-pub use fair::FairQueue;
 pub use gate::Gate;
 pub use reactor::{Service, Turn, run};
 pub use rx::{Landing, Receiver, Scratch, Span, Stop};
@@ -32,4 +26,3 @@ pub use sample::{BlackHole, Moved, SAMPLE_EVERY, socket_sample, tcp_sample};
 pub use stamping::{Departed, Mark, Stamped};
 pub use steering::{Course, Pacing, Steering, Work};
 pub use tx::{Outgoing, Sender};
-pub use workers::{Claim, Step, Workers};

@@ -118,7 +118,7 @@ impl Lun {
 
     fn has_chances(&self) -> bool {
         let options = &self.spec.options;
-        !options.faults.is_empty() || options.delays != iscsi_target::backend::Delays::default()
+        !options.faults.is_empty() || options.delays != block::Delays::default()
     }
 }
 

@@ -289,7 +289,7 @@ fn one_of(share: f64, sizes: &[u64]) -> u64 {
     sizes[place % sizes.len()]
 }
 
-fn delays(delay: Duration) -> Option<iscsi_target::backend::Delays> {
+fn delays(delay: Duration) -> Option<block::Delays> {
     let text = format!("memory:1MiB,delay={}us", delay.as_micros());
     text.parse::<LunSpec>().ok().map(|spec| spec.options.delays)
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use event::{format_delay, parse_delay};
 
 use super::chance;
-use crate::lun::OptionError;
+use crate::spec::{OptionError, not};
 
 /// Delays of reads and of writes; zero by default.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -62,7 +62,7 @@ impl FromStr for Delay {
             return Err(OptionError::Reversed { found: text.to_owned() });
         }
         if most > MOST {
-            return Err(crate::lun::not(text, "delay", "at most 60s"));
+            return Err(not(text, "delay", "at most 60s"));
         }
         Ok(Delay { least, most })
     }

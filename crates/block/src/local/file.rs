@@ -1,7 +1,7 @@
 //! A LUN in a regular file.
 //!
 //! The file keeps an advisory lock (`flock`) while it is served, so that two targets never write one file;
-//! programs that ignore the lock can still do harm. How it is read and written is in `disk.rs`; block
+//! programs that ignore the lock can still do harm. Reads and writes are in `store.rs`; block
 //! devices are in `device.rs`.
 
 use std::fs::TryLockError;
@@ -10,21 +10,21 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use super::disk::{Disk, Shape};
+use super::open::{OpenAs, OpenError};
+use super::store::{FileStore, Shape};
 use super::watched::Watched;
-use super::{OpenAs, OpenError};
 
-/// What a page of the cache holds, and a block of most file systems.
+/// Bytes of a page of the cache, and of a block of most file systems.
 const PAGE_BYTES: u32 = 4096;
 
-impl Disk {
+impl FileStore {
     /// Opens and locks the file `path`: exclusively, or shared with other readers if it is only read.
-    pub fn open_file(path: &Path, open_as: OpenAs, block_len_bytes: u32) -> Result<Disk, OpenError> {
+    pub fn open_file(path: &Path, open_as: OpenAs, block_len_bytes: u32) -> Result<FileStore, OpenError> {
         let owned = || path.to_owned();
         let system = |action| move |source| OpenError::System { action, path: owned(), source };
         let read_only = open_as.read_only;
 
-        // Looked at before it is opened, to say what it is instead.
+        // Looked at before it is opened, for the message.
         let kind = match path.metadata() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(OpenError::Missing { path: owned() });
@@ -67,11 +67,11 @@ impl Disk {
             len_bytes,
             block_len_bytes,
             physical_block_bytes: 1,
-            // What is smaller is read before it is written, and leaves no hole.
+            // Smaller writes read first, and leave no hole.
             granularity_bytes: PAGE_BYTES,
         };
         let watched = Watched::new(path, file.as_fd(), len_bytes).map_err(system("open once more"))?;
-        Disk::new(file, direct, shape, Some(watched)).map_err(system("open once more"))
+        FileStore::new(file, direct, shape, Some(watched)).map_err(system("open once more"))
     }
 }
 
@@ -86,8 +86,9 @@ mod tests {
 
     use net::aligned::Aligned;
 
-    use super::super::{BackendError, BlockStore};
     use super::*;
+    use crate::error::{BlockError, ErrorKind as Kind};
+    use crate::store::BlockingStore;
 
     const WRITABLE: OpenAs = OpenAs { read_only: false, direct: false };
     const READ_ONLY: OpenAs = OpenAs { read_only: true, direct: false };
@@ -103,11 +104,11 @@ mod tests {
     #[test]
     fn what_was_just_written_is_read_without_waiting() {
         let (_dir, path) = disk(1 << 20);
-        let store = Disk::open_file(&path, WRITABLE, 512).unwrap();
+        let store = FileStore::open_file(&path, WRITABLE, 512).unwrap();
         store.write_at(8192, &[7; 16_384]).unwrap();
         let mut into = vec![0; 16_384];
         let file = File::open(&path).unwrap();
-        // Overlays cannot tell what is in memory, for one.
+        // Overlays cannot tell which pages are in memory, for one.
         let looked = net::fs::read_cached_at(file.as_fd(), &mut into, 8192);
         let can_tell = !looked.is_err_and(|error| error.kind() == ErrorKind::Unsupported);
         into.fill(0);
@@ -123,7 +124,7 @@ mod tests {
     #[test]
     fn keeps_what_several_threads_write() {
         let (_dir, path) = disk(1 << 20);
-        let store = Arc::new(Disk::open_file(&path, WRITABLE, 512).unwrap());
+        let store = Arc::new(FileStore::open_file(&path, WRITABLE, 512).unwrap());
         thread::scope(|scope| {
             for n in 0..8u8 {
                 let store = Arc::clone(&store);
@@ -137,7 +138,7 @@ mod tests {
         for n in 0..8usize {
             assert!(bytes[n * 4096..(n + 1) * 4096].iter().all(|&b| usize::from(b) == n + 1), "{n}");
         }
-        let again = Disk::open_file(&path, READ_ONLY, 512).unwrap();
+        let again = FileStore::open_file(&path, READ_ONLY, 512).unwrap();
         let mut block = [0; 512];
         again.read_at(7 * 4096, &mut block).unwrap();
         assert_eq!(block, [8; 512]);
@@ -146,7 +147,7 @@ mod tests {
     #[test]
     fn what_cannot_be_served_is_named() {
         let check = |path: &Path, expected: &[&str]| {
-            let text = Disk::open_file(path, WRITABLE, 512).unwrap_err().to_string();
+            let text = FileStore::open_file(path, WRITABLE, 512).unwrap_err().to_string();
             for part in expected {
                 assert!(text.contains(part), "'{part}' is missing in: {text}");
             }
@@ -164,11 +165,12 @@ mod tests {
     #[test]
     fn one_writer_or_many_readers() {
         let (_dir, path) = disk(4096);
-        let locked = |open_as| matches!(Disk::open_file(&path, open_as, 512), Err(OpenError::Locked { .. }));
-        let writer = Disk::open_file(&path, WRITABLE, 512).unwrap();
+        let locked =
+            |open_as| matches!(FileStore::open_file(&path, open_as, 512), Err(OpenError::Locked { .. }));
+        let writer = FileStore::open_file(&path, WRITABLE, 512).unwrap();
         assert!(locked(WRITABLE) && locked(READ_ONLY), "nobody beside a writer");
         drop(writer);
-        let _reader = Disk::open_file(&path, READ_ONLY, 512).unwrap();
+        let _reader = FileStore::open_file(&path, READ_ONLY, 512).unwrap();
         assert!(!locked(READ_ONLY), "a second reader may");
         assert!(locked(WRITABLE), "no writer beside a reader");
     }
@@ -176,8 +178,8 @@ mod tests {
     #[test]
     fn a_read_only_store_refuses_writes() {
         let (_dir, path) = disk(4096);
-        let store = Disk::open_file(&path, READ_ONLY, 512).unwrap();
-        assert!(matches!(store.write_at(0, &[1; 512]), Err(BackendError::Io(_))));
+        let store = FileStore::open_file(&path, READ_ONLY, 512).unwrap();
+        assert!(matches!(store.write_at(0, &[1; 512]), Err(BlockError { kind: Kind::Medium, .. })));
         assert_eq!(fs::read(&path).unwrap(), vec![0; 4096]);
     }
 
@@ -186,7 +188,7 @@ mod tests {
         use std::os::unix::fs::MetadataExt;
 
         let (_dir, path) = disk(1 << 20);
-        let store = Disk::open_file(&path, WRITABLE, 512).unwrap();
+        let store = FileStore::open_file(&path, WRITABLE, 512).unwrap();
         store.write_at(0, &[1; 1 << 20]).unwrap();
         store.sync().unwrap();
         let before = fs::metadata(&path).unwrap().blocks();
@@ -202,16 +204,16 @@ mod tests {
     #[test]
     fn a_file_that_was_cut_is_an_error() {
         let (_dir, path) = disk(8192);
-        let store = Disk::open_file(&path, WRITABLE, 512).unwrap();
+        let store = FileStore::open_file(&path, WRITABLE, 512).unwrap();
         let set_len =
             |bytes| OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(bytes)).unwrap();
         set_len(4608);
         let mut buffer = [0; 4096];
         store.read_at(0, &mut buffer).unwrap();
-        let failed = |result: Result<(), BackendError>| {
+        let failed = |result: Result<(), BlockError>| {
             let error = result.unwrap_err();
             let text = "cut to 4608 bytes, and had 8192";
-            assert!(matches!(&error, BackendError::Io(found) if found.contains(text)), "{error}");
+            assert!(error.kind == Kind::Medium && error.text.contains(text), "{error}");
         };
         failed(store.read_at(4096, &mut buffer));
         // A later write does not make the file longer, and growth by others brings no data back.
@@ -230,22 +232,22 @@ mod tests {
         assert_eq!(buffer[..512], [2; 512]);
     }
 
-    /// A write is what finds it.
+    /// A write finds it.
     #[test]
     fn a_write_to_a_file_that_was_cut_does_not_make_zeros_of_what_is_lost() {
         let (_dir, path) = disk(8192);
         fs::write(&path, [7; 8192]).unwrap();
-        let store = Disk::open_file(&path, WRITABLE, 512).unwrap();
+        let store = FileStore::open_file(&path, WRITABLE, 512).unwrap();
         OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(512)).unwrap();
-        assert!(matches!(store.write_at(7680, &[1; 512]), Err(BackendError::Io(_))));
-        assert!(matches!(store.read_at(4096, &mut [0; 512]), Err(BackendError::Io(_))));
+        assert!(matches!(store.write_at(7680, &[1; 512]), Err(BlockError { kind: Kind::Medium, .. })));
+        assert!(matches!(store.read_at(4096, &mut [0; 512]), Err(BlockError { kind: Kind::Medium, .. })));
     }
 
     #[test]
     fn a_failed_sync_stays_failed() {
         let (_dir, path) = disk(4096);
-        let store = Disk::open_file(&path, WRITABLE, 512).unwrap();
-        let failure = BackendError::Io("lost".to_owned());
+        let store = FileStore::open_file(&path, WRITABLE, 512).unwrap();
+        let failure = BlockError::new(Kind::Medium, "lost");
         store.lose_writes(failure.clone());
         assert_eq!(store.sync(), Err(failure));
     }
@@ -255,7 +257,7 @@ mod tests {
     fn past_the_page_cache_it_is_the_same_file() {
         let (_dir, path) = disk(1 << 20);
         let direct = OpenAs { read_only: false, direct: true };
-        let store = match Disk::open_file(&path, direct, 512) {
+        let store = match FileStore::open_file(&path, direct, 512) {
             // Temporary files may be where there is no such thing.
             Err(OpenError::NoDirect { .. }) => return println!("no I/O past the page cache in {path:?}"),
             store => store.unwrap(),
@@ -275,6 +277,6 @@ mod tests {
         store.read_at(512, &mut odd).unwrap();
         assert_eq!(odd[..], expected[512..1536]);
         let error = store.write_at(1 << 20, &pages).and_then(|()| store.read_at(2 << 20, &mut pages));
-        assert!(matches!(error, Err(BackendError::Io(_))), "{error:?}");
+        assert!(matches!(error, Err(BlockError { kind: Kind::Medium, .. })), "{error:?}");
     }
 }

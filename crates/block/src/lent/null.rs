@@ -2,7 +2,7 @@
 //!
 //! It costs no more memory than the largest transfer, whatever its size.
 
-use crate::scsi::TRANSFER_MAX_BYTES;
+use crate::store::TRANSFER_MAX_BYTES;
 
 /// Zeros of any length.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! A queue that serves its owners in turn, by the bytes of what they want done: whoever queues thousands
+//! A queue that serves its owners in turn, by the bytes of their items: an owner that queues thousands
 //! waits for itself and not for others.
 //!
 //! Start-time fair queueing: each owner has a line and a number of bytes at which its next item begins; the
@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-/// What an item costs at least: looking at it at all is worth moving so many bytes.
+/// Least cost of an item: looking at it is worth moving so many bytes.
 const COST_MIN_BYTES: u64 = 16 << 10;
 /// Empty lines that are kept for the next owner, so that nothing is allocated for each item.
 const SPARE_MAX: usize = 64;
@@ -22,7 +22,7 @@ pub struct FairQueue<T> {
     /// item ended, and is there until its turn has come.
     order: BinaryHeap<Reverse<(u64, u64)>>,
     queued: usize,
-    /// Where the item began that was taken last.
+    /// Begin of the item that was taken last.
     now_bytes: u64,
     spare: Vec<VecDeque<Item<T>>>,
 }
@@ -45,12 +45,12 @@ impl<T> FairQueue<T> {
         }
     }
 
-    /// Whether nothing is queued.
+    /// Returns true if nothing is queued.
     pub fn is_empty(&self) -> bool {
         self.queued == 0
     }
 
-    /// Whether there is an item of an owner that may have one now.
+    /// Returns true if an owner that may have an item now has one.
     pub fn has_any_of(&self, may: impl Fn(u64) -> bool) -> bool {
         self.queued > 0 && self.lines.iter().any(|(owner, line)| !line.is_empty() && may(*owner))
     }
@@ -94,7 +94,7 @@ impl<T> FairQueue<T> {
         self.pop_of(|_| true).map(|(_, item, _)| item)
     }
 
-    /// Takes the next item of those owners that may have one now, and says whose it is and what it costs in bytes.
+    /// Takes the next item of those owners that may have one now, with its owner and its cost in bytes.
     pub fn pop_of(&mut self, may: impl Fn(u64) -> bool) -> Option<(u64, T, u64)> {
         let mut aside = Vec::new();
         let found = self.next_of(may, &mut aside);
@@ -119,7 +119,7 @@ impl<T> FairQueue<T> {
             self.now_bytes = self.now_bytes.max(at_bytes);
             if let Some(Item { item, cost_bytes }) = line.pop_front() {
                 self.queued -= 1;
-                // What it asks for next begins where this ends, even if it comes later: one who asks for one thing
+                // Its next item begins where this one ends, even if it comes later: an owner of one item
                 // at a time, again and again, is not ahead of the others for that.
                 self.order.push(Reverse((at_bytes + cost_bytes, owner)));
                 return Some((owner, item, cost_bytes));

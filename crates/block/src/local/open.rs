@@ -1,11 +1,11 @@
-//! How a file or a block device is opened, and why it could not be.
+//! Modes and errors of opening a file or a block device.
 
 use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// How a file or a block device is opened.
+/// Mode of opening a file or a block device.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct OpenAs {
     /// It is not written.
@@ -28,9 +28,9 @@ pub enum OpenError {
     NotAFile {
         /// The file.
         path: PathBuf,
-        /// What it is instead.
+        /// Kind found.
         found: &'static str,
-        /// What it should be.
+        /// Kind expected.
         expected: &'static str,
     },
     /// The size does not make whole blocks.
@@ -95,11 +95,11 @@ pub enum OpenError {
     /// The system refused to open, examine or lock it.
     #[error("cannot {action} {}: {source}", path.display())]
     System {
-        /// What was tried.
+        /// Action that failed.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }

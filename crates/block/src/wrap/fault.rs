@@ -1,6 +1,6 @@
-//! A store that fails as it is told: for tests of what is in front of it, here and at the initiator.
+//! A store with injected faults, for tests of its callers, here and at the initiator.
 //!
-//! A rule is `KIND[:WHEN]…`. KIND says what fails and how: `read` and `write` (the medium fails), `sync` (it
+//! A rule is `KIND[:WHEN]…`. KIND names the failing operation and its error: `read` and `write` (the medium fails), `sync` (it
 //! cannot be made durable), `full` (no space is left for a write), `notready` (anything, for the moment).
 //! Every WHEN has to hold: `0.1%` (that share of them, by the seed), `lba=8-15` (those that touch these
 //! blocks), `nth=3` or `nth=1-3` (these, counted from 1 among the accesses of that kind to these blocks).
@@ -11,10 +11,13 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
-use super::{BackendError, BlockStore, Watched, chance};
-use crate::lun::{OptionError, nearest_of, not};
+use super::chance;
+use crate::error::{BlockError, ErrorKind};
+use crate::local::Watched;
+use crate::spec::{OptionError, nearest_of, not};
+use crate::store::BlockingStore;
 
-/// What fails, how and when.
+/// Kind, condition and frequency of a fault.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FaultRule {
     kind: FaultKind,
@@ -32,7 +35,7 @@ enum FaultKind {
     NotReady,
 }
 
-/// What a store is asked for.
+/// Access to a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Access {
     Read { offset_bytes: u64, len_bytes: u64 },
@@ -52,7 +55,7 @@ const KINDS: [(&str, FaultKind); 5] = [
 /// A store behind rules.
 #[derive(Debug)]
 pub struct FaultStore {
-    inner: Arc<dyn BlockStore>,
+    inner: Arc<dyn BlockingStore>,
     rules: Vec<(FaultRule, AtomicU64)>,
     block_len_bytes: u32,
     seed: u64,
@@ -61,7 +64,7 @@ pub struct FaultStore {
 impl FaultStore {
     /// Puts `rules` in front of `inner`.
     pub fn new(
-        inner: Arc<dyn BlockStore>,
+        inner: Arc<dyn BlockingStore>,
         rules: &[FaultRule],
         block_len_bytes: u32,
         seed: u64,
@@ -71,7 +74,7 @@ impl FaultStore {
     }
 
     /// Every rule counts the access; the first that says so makes it fail.
-    fn pass(&self, access: Access) -> Result<(), BackendError> {
+    fn pass(&self, access: Access) -> Result<(), BlockError> {
         let mut result = Ok(());
         for ((rule, count), place) in self.rules.iter().zip(0u64..) {
             if !rule.concerns(access, self.block_len_bytes.into()) {
@@ -86,12 +89,12 @@ impl FaultStore {
     }
 }
 
-impl BlockStore for FaultStore {
+impl BlockingStore for FaultStore {
     fn len_bytes(&self) -> u64 {
         self.inner.len_bytes()
     }
 
-    fn measure(&self) -> Result<u64, BackendError> {
+    fn measure(&self) -> Result<u64, BlockError> {
         self.inner.measure()
     }
 
@@ -103,27 +106,27 @@ impl BlockStore for FaultStore {
         self.inner.watched()
     }
 
-    fn read_at(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BackendError> {
+    fn read_at(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BlockError> {
         self.pass(Access::Read { offset_bytes, len_bytes: into.len() as u64 })?;
         self.inner.read_at(offset_bytes, into)
     }
 
-    fn write_at(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
+    fn write_at(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BlockError> {
         self.pass(Access::Write { offset_bytes, len_bytes: from.len() as u64 })?;
         self.inner.write_at(offset_bytes, from)
     }
 
-    fn sync(&self) -> Result<(), BackendError> {
+    fn sync(&self) -> Result<(), BlockError> {
         self.pass(Access::Sync)?;
         self.inner.sync()
     }
 
-    fn zero_at(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError> {
+    fn zero_at(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), BlockError> {
         self.pass(Access::Zero { offset_bytes, len_bytes })?;
         self.inner.zero_at(offset_bytes, len_bytes)
     }
 
-    fn write_zeros_at(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError> {
+    fn write_zeros_at(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), BlockError> {
         self.pass(Access::Write { offset_bytes, len_bytes })?;
         self.inner.write_zeros_at(offset_bytes, len_bytes)
     }
@@ -150,7 +153,7 @@ impl BlockStore for FaultStore {
 }
 
 impl FaultRule {
-    /// Whether it concerns nothing but syncs.
+    /// Returns true if it concerns flushes alone.
     pub fn is_of_sync(self) -> bool {
         self.kind == FaultKind::Sync
     }
@@ -191,13 +194,14 @@ impl FaultRule {
         by_share && self.nth.is_none_or(|(first, last)| (first..=last).contains(&nth))
     }
 
-    fn error(self, nth: u64) -> BackendError {
+    fn error(self, nth: u64) -> BlockError {
         let text = format!("fault={self} struck at access {nth}");
-        match self.kind {
-            FaultKind::Read | FaultKind::Write | FaultKind::Sync => BackendError::Io(text),
-            FaultKind::Full => BackendError::NoSpace(text),
-            FaultKind::NotReady => BackendError::NotReady(text),
-        }
+        let kind = match self.kind {
+            FaultKind::Read | FaultKind::Write | FaultKind::Sync => ErrorKind::Medium,
+            FaultKind::Full => ErrorKind::NoSpace,
+            FaultKind::NotReady => ErrorKind::NotReady,
+        };
+        BlockError::new(kind, text)
     }
 }
 
@@ -269,11 +273,11 @@ impl fmt::Display for FaultRule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::{Inline, Locked, Null};
+    use crate::lent::{Lent, Locked, Null};
 
     fn store(rules: &[&str], seed: u64) -> FaultStore {
         let rules: Vec<FaultRule> = rules.iter().map(|rule| rule.parse().unwrap()).collect();
-        let null = Locked::new(Inline::Null(Null::new(1 << 20)));
+        let null = Locked::new(Lent::Null(Null::new(1 << 20)));
         FaultStore::new(Arc::new(null), &rules, 512, seed)
     }
 
@@ -284,8 +288,8 @@ mod tests {
         let seen = [8, 7, 16, 9, 15, 14, 0].map(read);
         assert_eq!(seen, [true, true, true, false, false, true, true]);
         assert!(store.read_at(0, &mut [0; 8 * 512]).is_ok(), "ends before the range");
-        assert!(matches!(store.write_at(0, &[1; 512]), Err(BackendError::NoSpace(text))
-            if text.contains("fault=full:nth=1 struck at access 1")));
+        let full = store.write_at(0, &[1; 512]).unwrap_err();
+        assert_eq!(full, BlockError::new(ErrorKind::NoSpace, "fault=full:nth=1 struck at access 1"));
         assert_eq!(store.write_at(0, &[1; 512]), Ok(()), "it has passed");
         assert_eq!(store.zero_at(0, 512), Ok(()));
         assert_eq!([store.sync().is_ok(), store.sync().is_ok(), store.sync().is_ok()], [true, false, true]);
@@ -306,7 +310,7 @@ mod tests {
     #[test]
     fn not_ready_is_everything() {
         let store = store(&["notready:nth=1-4"], 0);
-        let not_ready = |result| matches!(result, Err(BackendError::NotReady(_)));
+        let not_ready = |result| matches!(result, Err(BlockError { kind: ErrorKind::NotReady, .. }));
         assert!(not_ready(store.read_at(0, &mut [0; 512])) && not_ready(store.write_at(0, &[0; 512])));
         assert!(not_ready(store.zero_at(0, 512)) && not_ready(store.sync()));
         assert_eq!(store.sync(), Ok(()));

@@ -1,14 +1,14 @@
-//! An open file or block device: reads and writes at a place, through the page cache or past it. How a file is opened
+//! An open file or block device: reads and writes at a place, through the page cache or past it. Opening a file
 //! is in `file.rs`, a block device in `device.rs`.
 //!
 //! Reads and writes are positioned, so workers share one descriptor without a lock. Answered writes may be
 //! lost with the power until they are synced, in the page cache or in the cache of the device: LUNs on it
 //! report a write cache (WCE). FUA is one call that writes and syncs only that (RWF_DSYNC): as fast as a write
-//! and fdatasync alone on the file, 1.4 times as fast beside somebody who writes without syncing.
+//! and fdatasync alone on the file, 1.4 times as fast beside a writer that does not sync.
 //!
 //! Past the page cache is not the default. Measured on a virtio disk over loopback, from 1 GiB that was not
 //! cached: 1 MiB reads ran at 1.5 to 4 times the rate for a third of the target's CPU time; 4 KiB reads were
-//! alike; 4 KiB writes had a seventh to two thirds of the rate, since the cache takes them in; and what is in
+//! alike; 4 KiB writes had a seventh to two thirds of the rate, since the cache takes them in; and data in
 //! the cache already is read at 1.5 to 2 times the rate out of it.
 
 use std::fs::File;
@@ -22,25 +22,27 @@ use net::aligned::ALIGN_BYTES;
 
 use super::luck::Luck;
 use super::watched::Cut;
-use super::{BackendError, BlockStore, Watched, write_zeros};
+use super::watched::Watched;
+use crate::error::{BlockError, ErrorKind};
+use crate::store::{BlockingStore, write_zeros};
 
-/// What is copied from or into the page cache at a time: 10 µs or so. A kernel without preemption does nothing else on that
+/// Bytes that are copied from or into the page cache at a time: 10 µs or so. A kernel without preemption does nothing else on that
 /// processor meanwhile.
 const CACHED_PIECE_BYTES: usize = 64 << 10;
 
-/// What is read from the page cache by the loop itself at most. It is less than a piece, since the loop may read for
+/// Longest read from the page cache by the loop itself. It is less than a piece, since the loop may read for
 /// every command of a turn before others have theirs.
 const AT_ONCE_BYTES: usize = 16 << 10;
 
 /// An open file or block device.
 #[derive(Debug)]
-pub struct Disk {
+pub struct FileStore {
     shape: Shape,
     /// Size in bytes, as it was found last.
     len_bytes: AtomicU64,
     /// Through the page cache.
     cached: File,
-    /// Past it, for what is aligned.
+    /// Past it, for aligned requests.
     direct: Option<File>,
     /// For FUA writes through the page cache, each of which has one of its own meanwhile: the kernel tells a failed write
     /// to whoever asks first by the same open file, whosever it was.
@@ -50,8 +52,8 @@ pub struct Disk {
     witness: File,
     /// The first failed sync. The kernel reports a lost write once and then forgets it, so a later sync
     /// that says "fine" would be a lie: it keeps failing until the target is started again.
-    lost_writes: OnceLock<BackendError>,
-    /// Held by who syncs: of two at a time one would be told of the failure and the other that all is well.
+    lost_writes: OnceLock<BlockError>,
+    /// Held during a sync: of two at a time one would get the failure and the other success.
     syncing: Mutex<()>,
     /// Of reads that were to find everything in the page cache.
     luck: Luck,
@@ -60,7 +62,7 @@ pub struct Disk {
     watched: Option<Arc<Watched>>,
 }
 
-/// What is known of it since it was opened.
+/// Facts that opening it found.
 #[derive(Debug)]
 pub(super) struct Shape {
     pub(super) len_bytes: u64,
@@ -73,19 +75,19 @@ pub(super) struct Shape {
     pub(super) makes_zeros: bool,
 }
 
-impl Disk {
+impl FileStore {
     pub(super) fn new(
         cached: File,
         direct: Option<File>,
         shape: Shape,
         watched: Option<Watched>,
-    ) -> io::Result<Disk> {
+    ) -> io::Result<FileStore> {
         let witness = net::fs::reopen(cached.as_fd())?;
         let (lost_writes, luck, gate) = (OnceLock::new(), Luck::default(), RwLock::default());
         let (through, syncing) = (Mutex::default(), Mutex::default());
         let len_bytes = AtomicU64::new(shape.len_bytes);
         let watched = watched.map(Arc::new);
-        Ok(Disk {
+        Ok(FileStore {
             shape,
             len_bytes,
             cached,
@@ -138,21 +140,21 @@ impl Disk {
 
     /// Looks whether a cut of the file, if it is one, lies before this end of a write, or of a read that found the end of
     /// the file.
-    fn check_end(&self, end_bytes: u64) -> Result<(), BackendError> {
+    fn check_end(&self, end_bytes: u64) -> Result<(), BlockError> {
         match &self.watched {
             Some(watched) => watched.check_now(end_bytes)?.map_err(lost),
             None => Ok(()),
         }
     }
 
-    /// The same by what is known already.
-    fn check_known(&self, end_bytes: u64) -> Result<(), BackendError> {
+    /// The same by earlier checks.
+    fn check_known(&self, end_bytes: u64) -> Result<(), BlockError> {
         let checked = self.watched.as_ref().map_or(Ok(()), |watched| watched.check(end_bytes));
         checked.map_err(lost)
     }
 
     /// Writes zeros where the system could not make them by itself.
-    fn or_zeros(&self, offset_bytes: u64, len_bytes: u64, made: io::Result<()>) -> Result<(), BackendError> {
+    fn or_zeros(&self, offset_bytes: u64, len_bytes: u64, made: io::Result<()>) -> Result<(), BlockError> {
         match made {
             // The kernel knows no stretch of a device that is no multiple of its own blocks.
             Err(error)
@@ -160,7 +162,7 @@ impl Disk {
             {
                 write_zeros(self, offset_bytes, len_bytes)
             }
-            made => made.map_err(BackendError::from),
+            made => made.map_err(BlockError::from),
         }
     }
 
@@ -177,7 +179,7 @@ impl Disk {
             let (rest, place) = (&from[done..], offset_bytes + done as u64);
             again(|| net::fs::write_through_at(file.as_fd(), rest, place))
         };
-        // What is left after a short write need not be aligned any more.
+        // The rest after a short write need not be aligned.
         let mut done = match self.direct(offset_bytes, from) {
             Some(direct) => at_once(direct, 0)?,
             None => 0,
@@ -206,17 +208,17 @@ impl Disk {
     }
 
     #[cfg(test)]
-    pub(super) fn lose_writes(&self, error: BackendError) {
+    pub(super) fn lose_writes(&self, error: BlockError) {
         self.lost_writes.set(error).unwrap();
     }
 }
 
-impl BlockStore for Disk {
+impl BlockingStore for FileStore {
     fn len_bytes(&self) -> u64 {
         self.len_bytes.load(Ordering::Relaxed)
     }
 
-    fn measure(&self) -> Result<u64, BackendError> {
+    fn measure(&self) -> Result<u64, BlockError> {
         // Reads and writes have positions of their own.
         let mut cached = &self.cached;
         Ok(cached.seek(SeekFrom::End(0))?)
@@ -231,16 +233,19 @@ impl BlockStore for Disk {
         self.watched.clone()
     }
 
-    fn read_at(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BackendError> {
+    fn read_at(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BlockError> {
         let end_bytes = offset_bytes + into.len() as u64;
         self.check_known(end_bytes)?;
         match self.read(offset_bytes, into) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 self.check_end(end_bytes)?;
                 let (found, opened) = (self.measure().unwrap_or_default(), self.len_bytes());
-                Err(BackendError::Io(format!("it has {found} bytes, and had {opened} when it was opened")))
+                Err(BlockError::new(
+                    ErrorKind::Medium,
+                    format!("it has {found} bytes, and had {opened} when it was opened"),
+                ))
             }
-            result => result.map_err(BackendError::from),
+            result => result.map_err(BlockError::from),
         }
     }
 
@@ -259,16 +264,16 @@ impl BlockStore for Disk {
         is_all
     }
 
-    fn write_at(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
+    fn write_at(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BlockError> {
         self.check_end(offset_bytes + from.len() as u64)?;
-        self.write(offset_bytes, from).map_err(BackendError::from)
+        self.write(offset_bytes, from).map_err(BlockError::from)
     }
 
     fn piece_bytes(&self) -> usize {
         if self.direct.is_some() { usize::MAX } else { CACHED_PIECE_BYTES }
     }
 
-    fn write_through(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BackendError> {
+    fn write_through(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BlockError> {
         self.check_end(offset_bytes + from.len() as u64)?;
         match self.write_durably(offset_bytes, from) {
             Ok(()) => Ok(()),
@@ -284,19 +289,19 @@ impl BlockStore for Disk {
         }
     }
 
-    fn sync(&self) -> Result<(), BackendError> {
+    fn sync(&self) -> Result<(), BlockError> {
         let _alone = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = self.lost_writes.get() {
             return Err(error.clone());
         }
         self.witness.sync_data().map_err(|error| {
-            let error = BackendError::from(error);
+            let error = BlockError::from(error);
             self.lost_writes.get_or_init(|| error).clone()
         })
     }
 
     /// A hole, where there are holes.
-    fn zero_at(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError> {
+    fn zero_at(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), BlockError> {
         if len_bytes == 0 {
             return Ok(());
         }
@@ -306,7 +311,7 @@ impl BlockStore for Disk {
 
     /// Blocks that are allocated and not written, where the file system has such; a device that can zero by itself is
     /// made to.
-    fn write_zeros_at(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), BackendError> {
+    fn write_zeros_at(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), BlockError> {
         if len_bytes == 0 {
             return Ok(());
         }
@@ -337,8 +342,8 @@ impl BlockStore for Disk {
 }
 
 /// The rest of the file is as good as ever, so this is the medium's failure and not the unit's.
-fn lost(cut: Cut) -> BackendError {
-    BackendError::Io(cut.to_string())
+fn lost(cut: Cut) -> BlockError {
+    BlockError::new(ErrorKind::Medium, cut.to_string())
 }
 
 /// Until no signal comes in between.

@@ -1,10 +1,10 @@
-//! Payload buffers for what is not in memory already: taken by length, given back by dropping them,
-//! reused without being cleared. They may cross threads (a worker fills what the loop sends), and begin at a
+//! Payload buffers for devices that lend no bytes: taken by length, given back by dropping them,
+//! reused without being cleared. They may cross threads (a worker fills one, the loop sends it), and begin at a
 //! page, as I/O past the page cache wants them.
 //!
 //! A buffer counts in full from the moment it is taken, and has memory from the moment it is first looked into. A reader
-//! over a long path takes hundreds of megabytes of buffers for what it asks for, and needs memory for what has come: that
-//! is what the last block has just given back, in the processor's cache. A buffer that is promised counts for the bytes
+//! over a long path takes hundreds of megabytes of buffers for its requests, and needs memory for arrived data: the
+//! memory that the last block has just given back, in the processor's cache. A buffer that is promised counts for the bytes
 //! that have arrived in it: a peer that announces data and sends none must not use up a budget.
 
 use std::ops::{Deref, DerefMut};
@@ -66,7 +66,7 @@ pub struct Buffer {
     len: usize,
     /// Length of its memory.
     size: usize,
-    /// What it counts for.
+    /// Bytes that it counts for.
     held_bytes: usize,
     part: Arc<Part>,
 }
@@ -104,7 +104,7 @@ impl Buffers {
         self.part.held_bytes.load(Ordering::Relaxed)
     }
 
-    /// What a buffer of `len` bytes counts for.
+    /// Bytes that a buffer of `len` bytes counts for.
     pub fn counts_for(len: usize) -> usize {
         len.next_power_of_two().max(512)
     }
@@ -144,7 +144,7 @@ impl Buffer {
         self.len
     }
 
-    /// Whether it has no bytes.
+    /// Returns true if it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

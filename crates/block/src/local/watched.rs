@@ -74,7 +74,7 @@ impl Watched {
         Ok(self.check(end_bytes))
     }
 
-    /// By what is known: costs nothing.
+    /// The same by earlier checks, without a system call.
     ///
     /// # Errors
     /// The range reaches beyond a cut.
@@ -83,7 +83,7 @@ impl Watched {
         cut.map_or(Ok(()), Err)
     }
 
-    /// Looks what was done to it; may block.
+    /// Looks for changes of the file; may block.
     pub fn look(&self) -> io::Result<Option<Finding>> {
         let own = self.file.metadata()?;
         self.note(&own);

@@ -1,21 +1,21 @@
-//! Whether it is worth trying again what has failed of late: after each failure in a row twice as many are let pass.
+//! Back-off of an attempt that has failed of late: after each failure in a row twice as many chances are let pass.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The most that are let pass.
 const PASS_MAX: u32 = 256;
 
-/// How tries have come out. Threads may disagree by a few; nothing depends on it.
+/// Results of attempts. Threads may disagree by a few; nothing depends on it.
 #[derive(Debug, Default)]
 pub(super) struct Luck {
-    /// How many are still to be let pass.
+    /// Chances that are still to be let pass.
     left: AtomicU32,
-    /// How many were, the last time.
+    /// Chances that were let pass the last time.
     passed: AtomicU32,
 }
 
 impl Luck {
-    /// Whether to try now.
+    /// Returns true if an attempt is due.
     pub(super) fn is_worth_it(&self) -> bool {
         let left = self.left.load(Ordering::Relaxed);
         if left > 0 {
@@ -24,7 +24,7 @@ impl Luck {
         left == 0
     }
 
-    /// How the try has come out.
+    /// Takes the result of the attempt.
     pub(super) fn was(&self, good: bool) {
         let passed = if good { 0 } else { (self.passed.load(Ordering::Relaxed) * 2).clamp(1, PASS_MAX) };
         self.passed.store(passed, Ordering::Relaxed);

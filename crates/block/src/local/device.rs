@@ -1,8 +1,8 @@
 //! A LUN in a block device: a disk, a partition, a logical volume, a loop device.
 //!
 //! It is opened exclusively (`O_EXCL`): a device that is mounted, part of an array or open in the same way
-//! elsewhere is refused, and cannot be mounted while it is served. How it is read and written is in
-//! `disk.rs`. What is unmapped is discarded where the device says that it reads as zeros then, and otherwise
+//! elsewhere is refused, and cannot be mounted while it is served. Reads and writes are in
+//! `store.rs`. Unmapped ranges are discarded where the device says that it reads as zeros then, and otherwise
 //! written with zeros by the kernel.
 
 use std::fs;
@@ -11,16 +11,16 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use super::disk::{Disk, Shape};
-use super::{OpenAs, OpenError};
+use super::open::{OpenAs, OpenError};
+use super::store::{FileStore, Shape};
 
-impl Disk {
+impl FileStore {
     /// Opens the block device `path` for nobody else, for blocks of `block_len_bytes` or of its own.
     pub fn open_device(
         path: &Path,
         open_as: OpenAs,
         block_len_bytes: Option<u32>,
-    ) -> Result<Disk, OpenError> {
+    ) -> Result<FileStore, OpenError> {
         let owned = || path.to_owned();
         let system = |action| move |source| OpenError::System { action, path: owned(), source };
         let kind = path.metadata().map_err(system("examine"))?.file_type();
@@ -46,7 +46,7 @@ impl Disk {
             return Err(OpenError::Block { path: owned(), found_bytes, block_len_bytes });
         }
         let len_bytes = device.seek(SeekFrom::End(0)).map_err(system("measure"))?;
-        // A device has the size it has: what makes no whole block at its end is not served.
+        // A part of a block at the end of the device is not served.
         let len_bytes = len_bytes - len_bytes % u64::from(block_len_bytes);
         if len_bytes == 0 {
             return Err(OpenError::Empty { path: owned() });
@@ -60,7 +60,7 @@ impl Disk {
             granularity_bytes: sizes.physical_bytes,
             makes_zeros: makes_zeros(device.metadata().map_err(system("examine"))?.rdev()),
         };
-        Disk::new(device, direct, shape, None).map_err(system("open once more"))
+        FileStore::new(device, direct, shape, None).map_err(system("open once more"))
     }
 }
 
@@ -79,7 +79,8 @@ mod tests {
 
     #[test]
     fn what_is_no_device_is_named() {
-        let open = |path: &Path| Disk::open_device(path, OpenAs::default(), None).unwrap_err().to_string();
+        let open =
+            |path: &Path| FileStore::open_device(path, OpenAs::default(), None).unwrap_err().to_string();
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("disk");
         fs::write(&path, [0; 4096]).unwrap();

@@ -1,7 +1,7 @@
 //! A LUN in memory: zeroes at first, gone with the process.
 //!
 //! Pages are taken from the system when they are first written, so a LUN that is large and mostly empty costs little;
-//! what is new to the machine may cost some milliseconds, in a virtual one. It is not shared, not locked and not written
+//! pages new to the machine may cost some milliseconds, in a virtual one. It is not shared, not locked and not written
 //! anywhere.
 
 use std::fs;
@@ -26,7 +26,7 @@ pub enum MemoryError {
         "a memory LUN of {wanted} does not fit: this machine has {present} of memory; use a smaller one, or a file LUN"
     )]
     MoreThanPresent {
-        /// What was asked for.
+        /// Size wanted.
         wanted: Bytes,
         /// All memory of the machine.
         present: Bytes,
@@ -36,7 +36,7 @@ pub enum MemoryError {
         "the system refused {wanted} of memory for a LUN; use a smaller one, raise 'ulimit -v', or use a file LUN"
     )]
     Refused {
-        /// What was asked for.
+        /// Size wanted.
         wanted: Bytes,
     },
 }
@@ -104,7 +104,7 @@ impl std::fmt::Debug for Memory {
     }
 }
 
-/// All memory of this machine, where it can be told.
+/// All memory of this machine, if it is known.
 fn machine_memory() -> Option<Bytes> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
