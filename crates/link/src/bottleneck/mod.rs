@@ -1,11 +1,19 @@
-//! The bottleneck: a waiting queue in front of a serialiser.
+//! The bottleneck: a waiting queue in front of a serialiser, one for all hosts or one for each near host.
+
+mod per_host;
+mod queue;
+mod serialiser;
 
 use core::time::Duration;
 use std::collections::VecDeque;
 
 use event::{BitRate, Fate, Instant};
 
-use crate::{DropTail, Dropped, Limit, Packet, Serialiser, Stage};
+pub use per_host::Bottlenecks;
+pub use queue::{DropTail, Limit};
+pub use serialiser::Serialiser;
+
+use crate::{Dropped, Packet, Stage};
 
 /// Packets wait for the wire, or are dropped if too many wait already.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use event::Instant;
 
-use crate::departures::Departures;
+use super::departures::Departures;
 use crate::{Dice, Dropped, Packet, Share, Stage};
 
 /// Which packets are held back, and how long.

@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use event::Instant;
 
-use crate::departures::Departures;
+use super::departures::Departures;
 use crate::{Dice, Dropped, Packet, Stage};
 
 /// How much longer packets take.

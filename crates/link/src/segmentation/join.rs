@@ -10,7 +10,7 @@ use std::ops::Range;
 use wire::inet::tcp::{ACK, PSH};
 use wire::inet::{Headers, TCP, Tcp};
 
-use crate::cut::{Cutter, PieceHeaders};
+use crate::segmentation::cut::{Cutter, PieceHeaders};
 
 /// The longest packet of IP.
 const TOTAL_MAX: usize = 65_535;
@@ -101,7 +101,7 @@ fn alike(one: &[u8], other: &[u8], but: &[Range<usize>]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cut::tests::super_packet;
+    use crate::segmentation::cut::tests::super_packet;
 
     const MSS: usize = 1448;
 
