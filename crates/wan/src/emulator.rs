@@ -8,14 +8,10 @@ use std::thread::{self, JoinHandle};
 use event::Direction;
 use net::{Wake, clock};
 
-use crate::collect::{Collector, Traffic, Window};
-use crate::connections::Connections;
-use crate::host::{Drops, Host};
-use crate::lane::Lane;
-use crate::machine::{Machine, Meter};
-use crate::processors::{Aside, Processors};
-use crate::pump::{Cost, Pump, Signals};
-use crate::taps::Taps;
+use crate::forwarding::{Cost, Lane, Pump, Signals, Taps};
+use crate::machine::{Aside, Machine, Meter, Processors};
+use crate::namespaces::{Drops, Host};
+use crate::recording::{Collector, Connections, Traffic, Window};
 use crate::{Spec, WanError};
 
 /// A path that is being emulated. Dropped early, it stops.

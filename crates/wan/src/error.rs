@@ -6,8 +6,7 @@ use std::path::PathBuf;
 
 use event::{BitRate, Bytes};
 
-use crate::HostName;
-use crate::name::HOSTS_MAX;
+use crate::spec::{HOSTS_MAX, HostName};
 
 /// Why a run ended without a result.
 #[derive(Debug, thiserror::Error)]

@@ -8,47 +8,24 @@
 //! Reading order: [`run`] is a whole run; `host` makes a namespace, `emulator`, `pump` and `lane` move the
 //! packets, `collect` and [`validity`] look at them afterwards; `kernel` records what the kernel says meanwhile.
 
-mod arena;
-mod collect;
-mod connections;
-mod device;
-mod due;
+mod buffers;
+mod commands;
 mod emulator;
-mod environment;
 mod error;
-pub mod guard;
-mod headers;
-mod host;
-mod kernel;
-mod lane;
+mod forwarding;
 mod machine;
-mod memory;
-mod name;
-mod pieces;
-mod port;
-mod processors;
-mod pump;
+mod namespaces;
+mod recording;
 pub mod registry;
-mod relief;
-mod roles;
 mod run;
 pub mod selftest;
-mod share;
-mod shown;
-mod site;
 mod spec;
-mod switch;
-mod taps;
 pub mod validity;
-mod watch;
 
-pub use device::DeviceKind;
+pub use commands::Role;
 pub use error::WanError;
-pub use kernel::KernelTraced;
-pub use name::{HOSTS_MAX, HostName};
-pub use pump::Cost;
-pub use roles::Role;
+pub use forwarding::{Cost, Taps};
+pub use namespaces::{DeviceKind, guard};
+pub use recording::KernelTraced;
 pub use run::{Outcome, Settings, run};
-pub use shown::{HostsShown, LineShown, PathShown};
-pub use spec::{Buffers, Side, Spec};
-pub use taps::Taps;
+pub use spec::{Buffers, HOSTS_MAX, HostName, HostsShown, LineShown, PathShown, Side, Spec};

@@ -15,10 +15,9 @@ use net::namespace::Namespace;
 use net::{clock, nursery, user};
 use serde::{Deserialize, Serialize};
 
-use crate::environment::environment;
-use crate::guard::INIT;
-use crate::host::Host;
-use crate::site::Site;
+use crate::commands::{Site, environment};
+use crate::namespaces::Host;
+use crate::namespaces::guard::INIT;
 use crate::{HostName, Spec, WanError};
 
 /// Where a running path can be entered.

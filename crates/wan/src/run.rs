@@ -9,14 +9,12 @@ use std::time::Duration;
 use net::{EndSignals, clock};
 use serde::Serialize;
 
+use crate::commands::{self, Commanded, Role, Site};
 use crate::emulator::Emulator;
-use crate::kernel::{KernelTrace, KernelTraced};
-use crate::pump::Cost;
+use crate::forwarding::{Cost, Taps};
+use crate::recording::{KernelTrace, KernelTraced};
 use crate::registry::Registered;
-use crate::roles::Role;
-use crate::shown::PathShown;
-use crate::site::{self, Commanded, Site};
-use crate::taps::Taps;
+use crate::spec::PathShown;
 use crate::validity::{Class, Validity, judge};
 use crate::{Spec, WanError};
 
@@ -112,7 +110,7 @@ pub fn run(settings: &Settings, taps: Option<Taps>) -> Result<Outcome, WanError>
     Commanded::stop_all(&mut others, &signals)?;
     if spec.far_is_here {
         // Programs of this machine go on: what the near ones said last is still on its way to them.
-        site::rest(spec.base_rtt() + FAREWELL, &signals)?;
+        commands::rest(spec.base_rtt() + FAREWELL, &signals)?;
     }
     Commanded::stop_all(&mut far, &signals)?;
     site.clear();

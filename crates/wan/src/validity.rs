@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use crate::Spec;
 use crate::emulator::Moved;
-use crate::host::Drops;
 use crate::machine::Machine;
+use crate::namespaces::Drops;
 
 /// What a run is to be judged for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -199,7 +199,7 @@ mod tests {
     use event::{BitRate, Direction, Fate, Instant, Packet};
 
     use crate::Cost;
-    use crate::collect::Traffic;
+    use crate::recording::Traffic;
 
     fn late_by(us: &[u64], fate: Fate) -> Moved {
         let mut traffic = Traffic::none();

@@ -13,10 +13,10 @@ use net::{clock, tcp};
 use tables::Packets;
 use tempfile::TempDir;
 
-use crate::collect::Traffic;
 use crate::emulator::{Emulator, Moved};
-use crate::host::Host;
-use crate::pump::Cost;
+use crate::forwarding::Cost;
+use crate::namespaces::Host;
+use crate::recording::Traffic;
 use crate::{HostName, Side, Spec, WanError};
 
 /// A path that runs.

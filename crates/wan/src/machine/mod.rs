@@ -5,6 +5,9 @@
 //! containers are not seen: they are what is missing when all that is known is taken from all that was not idle, less what
 //! interrupts may have taken between. An average: no short burst shows in it.
 
+mod memory;
+mod processors;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
@@ -16,7 +19,8 @@ use net::processes::{
     self, IDLE_ENOUGH, INTERRUPTS_BUSY, OTHERS_BUSY_MAX, ProcessTimes, idle_of, is_disturbed, kthreadd,
 };
 
-use crate::processors::Processors;
+pub(crate) use memory::available_bytes;
+pub(crate) use processors::{Aside, Processors};
 
 /// Over less time than this the ticks are too coarse to tell.
 const TELLS_AFTER: Duration = Duration::from_secs(1);

@@ -17,7 +17,7 @@ use net::{Events, Interest, Poll, Wake, scheduling};
 use serde::Serialize;
 use tables::Writer;
 
-use crate::connections::{Connection, Connections, Known};
+use super::connections::{Connection, Connections, Known};
 use crate::{HostName, Side, Spec, WanError};
 
 /// How often the rings are looked at, unless one is half full before.

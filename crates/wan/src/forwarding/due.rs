@@ -9,7 +9,7 @@ use event::Instant;
 use link::{Joint, Packet, Stage};
 use net::tun::{self, HEADER_BYTES};
 
-use crate::arena::Arena;
+use crate::buffers::Arena;
 
 /// The most that is looked at together.
 const TOGETHER: usize = tun::PAYLOADS_MAX;
@@ -148,7 +148,7 @@ mod tests {
     use link::{Dropped, Handle};
 
     use super::*;
-    use crate::headers::super_packet;
+    use crate::forwarding::super_packet;
 
     const MSS: usize = 1448;
 

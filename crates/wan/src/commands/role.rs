@@ -14,8 +14,8 @@ use net::nursery::Nursery;
 use net::{child, clock};
 use serde::Serialize;
 
-use crate::environment::environment;
-use crate::host::Host;
+use super::environment::environment;
+use crate::namespaces::Host;
 use crate::{HostName, Spec, WanError};
 
 /// A line longer than this is not kept.

@@ -19,9 +19,9 @@ use event::Instant;
 use net::tun::{Cut, HEADER_BYTES, MAX_BYTES};
 use net::{Wake, clock, scheduling, wait};
 
-use crate::host::Host;
-use crate::port::Ring;
-use crate::pump::PRIORITY;
+use super::ring::Ring;
+use super::share::PRIORITY;
+use crate::namespaces::Host;
 
 /// Time without a poll after which the first thread counts as stalled.
 const STILL_AFTER: Duration = Duration::from_micros(200);
@@ -220,8 +220,8 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::headers::super_packet;
-    use crate::port::tests::{PACKET, RATE, ring};
+    use crate::forwarding::ring::tests::{PACKET, RATE, ring};
+    use crate::forwarding::super_packet;
 
     /// A device that never runs out of packets of MTU size.
     struct Endless(Cell<u32>);

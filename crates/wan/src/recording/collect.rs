@@ -14,7 +14,7 @@ use hdrhistogram::Histogram;
 use net::scheduling;
 use tables::{TableError, Writer};
 
-use crate::connections::Connections;
+use super::connections::Connections;
 
 const BATCH_ROWS: usize = 2048;
 const BATCHES_WAITING: usize = 512;

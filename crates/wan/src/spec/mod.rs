@@ -1,14 +1,22 @@
 //! What is emulated: both directions of the path, its MTU, and the hosts at its ends.
 
+mod name;
+mod shown;
+mod side;
+
 use std::time::Duration;
 
 use event::BitRate;
 use link::{FRAMING_BYTES, Line, MEMORY_MAX_BYTES, SUPER_PACKET_MAX_BYTES, Shape, super_packet_bytes};
 use net::tun::Tun;
 
-use crate::device::DeviceKind;
-use crate::name::HOSTS_MAX;
-use crate::{HostName, WanError, memory};
+pub use name::{HOSTS_MAX, HostName};
+pub use shown::{HostsShown, LineShown, PathShown};
+pub use side::Side;
+
+use crate::WanError;
+use crate::machine::available_bytes;
+use crate::namespaces::DeviceKind;
 
 /// The path of a run.
 #[derive(Clone, PartialEq, Debug)]
@@ -48,15 +56,6 @@ pub struct Buffers {
     pub receive: Option<u64>,
     /// Of what it sends (`tcp_wmem`).
     pub send: Option<u64>,
-}
-
-/// An end of the path.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Side {
-    /// Where COMMAND runs.
-    Near,
-    /// Where the far commands run.
-    Far,
 }
 
 /// What may wait in all devices that are veth pairs, in bytes; each host has its part of it.
@@ -179,7 +178,7 @@ impl Spec {
             DeviceKind::Veth => true,
             DeviceKind::Auto => !Tun::opens(),
         };
-        self.check_with(memory::available_bytes(), has_veth)
+        self.check_with(available_bytes(), has_veth)
     }
 
     fn check_with(&self, available_bytes: Option<u64>, has_veth: bool) -> Result<(), WanError> {
@@ -196,16 +195,6 @@ impl Spec {
                 Err(WanError::Machine { needed_bytes, available_bytes })
             }
             _ => Ok(()),
-        }
-    }
-}
-
-impl Side {
-    /// The name that users see.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Side::Near => "near",
-            Side::Far => "far",
         }
     }
 }

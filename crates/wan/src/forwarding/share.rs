@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use event::Instant;
 
+/// Above all ordinary threads, below what the kernel itself runs at 50 and more.
+pub(crate) const PRIORITY: i32 = 10;
 /// Of each second, in thousandths.
 const USED_PERMILLE: i64 = 900;
 /// Time that may be saved up: with it a second has 920 ms at most.

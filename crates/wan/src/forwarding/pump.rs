@@ -7,7 +7,7 @@
 //! The thread sleeps until shortly before the next packet is due or one comes in, and spins over the rest: a
 //! sleeping processor wakes some tens of microseconds late. While it spins it still looks for input, so that
 //! packets are stamped when they come. It never sleeps for longer than a heartbeat: a packet that came while the thread
-//! was stopped is stamped late, and [`Watch`](crate::watch::Watch) tells by how much at most. It never allocates for a packet, never writes a file, and drops only
+//! was stopped is stamped late, and [`Watch`](super::watch::Watch) tells by how much at most. It never allocates for a packet, never writes a file, and drops only
 //! what the model says or what it then reports.
 
 use std::os::fd::AsFd;
@@ -19,11 +19,11 @@ use event::Instant;
 use net::{Wake, clock, scheduling, wait};
 use serde::Serialize;
 
-use crate::lane::Lane;
-use crate::processors::Processors;
-use crate::relief::{Relief, Sign};
-use crate::share::Share;
-use crate::taps::Taps;
+use super::lane::Lane;
+use super::relief::{Relief, Sign};
+use super::share::{PRIORITY, Share};
+use super::taps::Taps;
+use crate::machine::Processors;
 
 /// The thread stops sleeping at most this long before a packet is due.
 const SPIN_MAX: Duration = Duration::from_micros(50);
@@ -34,8 +34,6 @@ const SPIN_SAVED_NS: u64 = 5_000_000;
 /// The thread never sleeps longer: how long nobody looked at the devices is known to so much. It costs a hundredth of a
 /// processor while nothing is under way.
 const HEARTBEAT: Duration = Duration::from_millis(1);
-/// Above all ordinary threads, below what the kernel itself runs at 50 and more.
-pub(crate) const PRIORITY: i32 = 10;
 
 /// Both directions of a running path.
 pub(crate) struct Pump {

@@ -9,7 +9,7 @@ use link::Cutter;
 use net::tun::{Cut, HEADER_BYTES};
 use wire::inet::Headers;
 
-use crate::pieces::payload_of;
+use crate::buffers::payload_of;
 
 /// Somebody who listens at both ends.
 pub struct Taps(Box<dyn for<'a> Sink<Tapped<'a>> + Send>);
@@ -67,7 +67,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
-    use crate::headers::{super_packet, tcp_of};
+    use crate::forwarding::headers::{super_packet, tcp_of};
 
     struct HeaderLens(Arc<Mutex<Vec<usize>>>);
 

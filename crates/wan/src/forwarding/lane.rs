@@ -15,16 +15,15 @@ use net::clock;
 use net::tun::{Cut, HEADER_BYTES, MAX_BYTES, Offload, PAYLOADS_MAX};
 use wire::inet::{Headers, stays_on_link};
 
-use crate::arena::Arena;
-use crate::collect::Feed;
-use crate::due::{Due, Group, Member};
-use crate::headers::tcp_of;
-use crate::host::Host;
-use crate::pieces::payload_of;
-use crate::port::Ports;
-use crate::relief::Rings;
-use crate::switch::{Route, Switch};
-use crate::taps::Taps;
+use super::due::{Due, Group, Member};
+use super::headers::tcp_of;
+use super::port::Ports;
+use super::relief::Rings;
+use super::switch::{Route, Switch};
+use super::taps::Taps;
+use crate::buffers::{Arena, payload_of};
+use crate::namespaces::Host;
+use crate::recording::Feed;
 use crate::{Side, Spec};
 
 /// Packets delivered or read before something else gets its turn.

@@ -7,7 +7,7 @@
 use link::{Cutter, EMPTY_PART, Handle};
 use net::tun::MAX_BYTES;
 
-use crate::pieces;
+use super::pieces;
 
 const CHUNK_BYTES: usize = 1 << 20;
 /// The end of a chunk stays empty where no largest packet fits.

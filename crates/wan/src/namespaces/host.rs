@@ -16,8 +16,7 @@ use net::qdisc::{self, CardRing};
 use net::tun::Tun;
 use net::veth::Veth;
 
-use crate::device::{Device, DeviceKind};
-use crate::port::READ_AHEAD_PACKETS;
+use super::device::{Device, DeviceKind, READ_AHEAD_PACKETS};
 use crate::{HostName, Side, Spec, WanError};
 
 /// The device's name in a namespace of the path, and on this machine.

@@ -79,8 +79,8 @@ mod tests {
     use net::tun::MAX_BYTES;
 
     use super::*;
-    use crate::arena::Arena;
-    use crate::headers::super_packet;
+    use crate::buffers::Arena;
+    use crate::forwarding::super_packet;
 
     const MSS: usize = 1448;
 

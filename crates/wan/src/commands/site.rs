@@ -12,10 +12,10 @@ use net::namespace::members;
 use net::nursery::Nursery;
 use net::{EndSignals, Namespace, clock, wait};
 
-use crate::guard::{Guard, kill_all};
-use crate::host::Host;
-use crate::roles::Running;
-use crate::{Role, Side, Spec, WanError};
+use super::role::{Role, Running};
+use crate::namespaces::Host;
+use crate::namespaces::guard::{Guard, kill_all};
+use crate::{Side, Spec, WanError};
 
 /// How long a far command may take until it listens.
 const READY: Duration = Duration::from_secs(10);
