@@ -4,16 +4,16 @@
 use document::Scalar;
 use serde_json::{Map, Value, json};
 
-use super::background::Background;
-use super::case::Case;
-use super::expect::Expect;
-use super::load::{AUTO, Load, LoadKind, Pacing};
-use super::lun::Lun;
+use super::checks::Expect;
+use super::definition::Plan;
+use super::keys::background::Background;
+use super::keys::case::Case;
+use super::keys::load::{AUTO, Load, LoadKind, Pacing};
+use super::keys::lun::Lun;
+use super::keys::path::{Path, Queue};
+use super::keys::recording::Drawing;
+use super::keys::target::Target;
 use super::matrix::Axis;
-use super::path::{Path, Queue};
-use super::recording::Drawing;
-use super::target::Target;
-use super::{Plan, Point};
 use crate::exact;
 
 impl Plan {
@@ -38,13 +38,6 @@ impl Plan {
             "draw": self.draw.as_ref().map(|drawn| drawn.iter().map(Drawing::words).collect::<Vec<_>>()),
             "expect": self.expects.iter().map(expect).collect::<Vec<_>>(),
         })
-    }
-}
-
-impl Point {
-    /// As an object of texts.
-    pub fn to_json(&self) -> Map<String, Value> {
-        self.0.iter().map(|(axis, value)| (axis.clone(), json!(value))).collect()
     }
 }
 

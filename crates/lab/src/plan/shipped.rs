@@ -6,7 +6,8 @@ use std::path::Path;
 
 use document::instead;
 
-use super::{Plan, PlanError, Variant};
+use super::definition::{Plan, Variant};
+use super::error::PlanError;
 
 /// A plan that is part of the program.
 #[derive(Clone, Copy, Debug)]

@@ -165,7 +165,7 @@ impl Setup {
             Limiter::Pacing => self.cell.load.pacing = Pacing::AtMost(rate),
             Limiter::LinkRate => self.path().rate = rate,
             Limiter::StoreBandwidth => self.lun.options.rate = Some(rate),
-            // A plan cannot name them: see `plan/case.rs`.
+            // A plan cannot name them: see `plan/keys/case.rs`.
             Limiter::Connections
             | Limiter::SeparateStatus
             | Limiter::PathMtu

@@ -4,7 +4,7 @@ use super::*;
 use event::BitRate;
 
 use crate::plan::{Back, Plan, Source, Variant};
-use crate::run::words::quote;
+use crate::run::command::words::quote;
 
 fn command_of(plan: &Plan, slug: &str) -> String {
     let cell = plan.cells().into_iter().find(|cell| cell.slug() == slug).unwrap();

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::super::turns::MAX_ATTEMPTS;
+use crate::run::schedule::MAX_ATTEMPTS;
 
 /// Weight of the plan's own times, and of attempts that are valid, before there is anything to correct them by.
 const PRIOR: Duration = Duration::from_secs(20);
