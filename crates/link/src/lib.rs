@@ -1,12 +1,13 @@
-//! The path model: loss, waiting queue, serialiser, propagation and what else happens, as stages that nest.
+//! The path model: impairments at the entry, waiting queue, serialiser, propagation and impairments of the line, as
+//! stages that nest.
 //!
-//! Virtual time only: `now` is an argument everywhere, nothing is read, written or waited for. A packet is a
-//! few numbers and an opaque handle; the bytes stay with whoever runs the model (`wan`, a simulation, a test).
+//! Virtual time only: `now` is an argument everywhere, and no I/O takes place. A packet is a few numbers and an
+//! opaque handle; the caller of the model (`wan`, a simulation, a test) keeps the bytes.
 //!
-//! Every stage has the one face [`Stage`], and what decides at the entry has the face [`Gate`]. [`Path`] puts those of
-//! one direction behind each other, as a [`Line`] says. Time is exact: a packet leaves a stage at the nanosecond the
-//! model says, whenever somebody asks. Chance is exact too: what happens to the n-th packet of a direction follows
-//! from the seed and n alone ([`Dice`]).
+//! Every stage implements [`Stage`], every decision at the entry [`Gate`]. [`Path`] chains those of one direction as
+//! a [`Line`] configures them. Time is exact: a packet leaves a stage at the nanosecond of the model, independent of
+//! the time of the call. Chance is exact too: the fate of the n-th packet of a direction follows from the seed and n
+//! alone ([`Dice`]).
 
 mod bottleneck;
 mod config;

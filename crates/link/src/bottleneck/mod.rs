@@ -20,12 +20,12 @@ use crate::{Dropped, Packet, Stage};
 pub struct Bottleneck {
     queue: DropTail,
     wire: Serialiser,
-    /// Through the wire and not yet asked for.
+    /// Serialised packets that were not popped yet, with the end of their serialisation.
     left: VecDeque<(Instant, Packet)>,
 }
 
 impl Bottleneck {
-    /// A wire of `rate` behind a queue for what `limit` says.
+    /// A wire of `rate` behind a queue that holds up to `limit`.
     pub fn new(rate: BitRate, limit: Limit) -> Bottleneck {
         Bottleneck { queue: DropTail::new(limit), wire: Serialiser::new(rate), left: VecDeque::new() }
     }
@@ -35,18 +35,18 @@ impl Bottleneck {
         self.queue.waiting_bytes()
     }
 
-    /// When the packet that is on the wire is through; `None` while the wire is idle.
+    /// End of the serialisation in progress; `None` while the wire is idle.
     pub fn busy_until(&self) -> Option<Instant> {
         self.wire.done_at()
     }
 
-    /// When the packet left that is to be asked for next, if it has by `now`.
+    /// Departure of the next packet to pop, if it lies at or before `now`.
     pub(crate) fn left_at(&mut self, now: Instant) -> Option<Instant> {
         self.advance(now);
         self.left.front().map(|(done, _)| *done)
     }
 
-    /// The wire takes the next packet the moment it is free, not the moment somebody looks.
+    /// Starts the next packet at the end of the last one, not at the time of the call.
     fn advance(&mut self, now: Instant) {
         while let Some((done, packet)) = self.wire.finish(now) {
             self.left.push_back((done, packet));

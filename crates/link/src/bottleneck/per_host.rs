@@ -6,7 +6,7 @@ use event::Instant;
 
 use crate::{Bottleneck, Dropped, Line, Packet, Stage};
 
-/// What packets enter first.
+/// Entry stage of a direction: one bottleneck, or one for each near host.
 #[derive(Debug)]
 pub struct Bottlenecks {
     /// By the number of the near host; one if all share it.
@@ -16,7 +16,7 @@ pub struct Bottlenecks {
 }
 
 impl Bottlenecks {
-    /// Those of a line.
+    /// The bottlenecks of a line.
     pub fn of(line: &Line) -> Bottlenecks {
         let shared = [line.shape.rate];
         let rates = if line.own.rates.is_empty() { &shared[..] } else { &line.own.rates };
@@ -29,7 +29,7 @@ impl Bottlenecks {
         self.all.iter().map(Bottleneck::waiting_bytes).sum()
     }
 
-    /// When the packets that are on a wire are through; `None` while all are idle.
+    /// End of the last serialisation in progress; `None` while all wires are idle.
     pub fn busy_until(&self) -> Option<Instant> {
         self.all.iter().filter_map(Bottleneck::busy_until).max()
     }

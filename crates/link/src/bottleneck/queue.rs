@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use crate::Packet;
 
-/// A queue that refuses what does not fit.
+/// Drop-tail queue: a packet that does not fit is refused.
 #[derive(Debug)]
 pub struct DropTail {
     waiting: VecDeque<Packet>,
@@ -16,7 +16,7 @@ pub struct DropTail {
     limit: Limit,
 }
 
-/// How much may wait.
+/// Capacity of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limit {
     /// Bytes on the wire.

@@ -14,7 +14,7 @@ const NS_PER_S: u64 = 1_000_000_000;
 pub struct Serialiser {
     bits_per_s: u64,
     sending: Option<(Instant, Packet)>,
-    /// When the last bit of the last packet left, and by how many 1/`bits_per_s` of a nanosecond later.
+    /// End of the last packet on the wire, rounded down, and the rest in 1/`bits_per_s` of a nanosecond.
     free_at: Instant,
     leftover: u64,
 }
@@ -25,7 +25,7 @@ impl Serialiser {
         Serialiser { bits_per_s: rate.0.max(1), sending: None, free_at: Instant::ZERO, leftover: 0 }
     }
 
-    /// When the packet on the wire is through; `None` while the wire is idle.
+    /// End of the serialisation in progress; `None` while the wire is idle.
     pub fn done_at(&self) -> Option<Instant> {
         self.sending.map(|(done, _)| done)
     }

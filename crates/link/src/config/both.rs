@@ -2,12 +2,12 @@
 
 use core::str::FromStr;
 
-/// What a path does to packets that near sends, and to those that far sends. `None` where nothing was said.
+/// A setting for each direction of a path; `None` where it is not configured.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Both<T> {
-    /// To packets that near sends.
+    /// For packets sent by near.
     pub near: Option<T>,
-    /// To packets that far sends.
+    /// For packets sent by far.
     pub far: Option<T>,
 }
 
@@ -18,12 +18,12 @@ impl<T> Default for Both<T> {
 }
 
 impl<T> Both<T> {
-    /// Of one direction.
+    /// The value of one direction.
     pub const fn of(&self, near: bool) -> Option<&T> {
         if near { self.near.as_ref() } else { self.far.as_ref() }
     }
 
-    /// Whether it holds for whatever was said.
+    /// True if `holds` is true for every configured value.
     pub fn all(&self, holds: impl Fn(&T) -> bool) -> bool {
         self.near.iter().chain(&self.far).all(holds)
     }
@@ -55,7 +55,7 @@ impl<T: FromStr<Err: ToString> + Clone> FromStr for Both<T> {
     }
 }
 
-/// Cut before `near:` and `far:`; a value may itself have commas.
+/// Splits before `near:` and `far:`; a value may itself have commas.
 fn parts(s: &str) -> Vec<&str> {
     let cut = [",near:", ",far:"].iter().filter_map(|word| s.find(word)).min();
     match cut {

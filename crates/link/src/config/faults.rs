@@ -1,6 +1,6 @@
-//! What is said of a path besides its delay, rate and queue, as people write it: each for both directions or for one.
+//! Impairments of a path as options name them: each for both directions or for one.
 //!
-//! Commands and plans read it with the same types, so that what one takes the other takes too.
+//! Commands and plans parse them with the same types, so that both accept the same values.
 
 use core::str::FromStr;
 use core::time::Duration;
@@ -9,12 +9,12 @@ use event::{BitRate, format_delay, parse_delay};
 
 use crate::{Both, Contract, JitterModel, Line, LossModel, Outage, Own, Reordering, Share};
 
-/// A packet that is held back any longer is lost, for all that TCP can tell.
+/// Longest extra delay: TCP takes a packet that is held back for longer as lost.
 const LONGEST: Duration = Duration::from_secs(10);
-/// How long packets are held back if nobody says.
+/// Extra delay of a reordered packet if none is configured.
 const USUAL_HOLD: Duration = Duration::from_millis(1);
 
-/// A time that a packet may take somewhere.
+/// Extra delay of a packet, up to 10 s.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Time(pub Duration);
 
@@ -26,28 +26,28 @@ pub struct Schedule(pub Vec<Outage>);
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Rates(pub Vec<BitRate>);
 
-/// What happens to packets on the lines of a path.
+/// Impairments of a path.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Faults {
     /// Policer at the entry.
     pub police: Both<Contract>,
     /// Packets that are lost.
     pub loss: Both<LossModel>,
-    /// The longest that packets take longer.
+    /// Largest jitter.
     pub jitter: Both<Time>,
-    /// Whether packets overtake each other by that.
+    /// True if jitter may reorder packets.
     pub jitter_overtakes: bool,
-    /// Packets that are held back.
+    /// Share of packets that are held back, so that later ones overtake them.
     pub reorder: Both<Share>,
-    /// How long they are.
+    /// Time for which they are held back.
     pub reorder_hold: Both<Time>,
     /// Packets that arrive twice.
     pub duplicate: Both<Share>,
     /// Period of a line that packs small frames together.
     pub merge_acks: Both<Time>,
-    /// How long the receiving host's card holds an interrupt back.
+    /// Hold time of interrupt coalescing at the receiving host.
     pub coalesce: Both<Time>,
-    /// Tick of a receiving host that looks only then.
+    /// Timer tick of a receiving host that polls only then.
     pub tick: Both<Time>,
     /// When the line is down.
     pub down: Both<Schedule>,
@@ -56,7 +56,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Sets what has a value by the name that it has as a flag of `farlun wan`.
+    /// Sets an impairment that takes a value, by the name of its flag of `farlun wan`.
     pub fn set(&mut self, flag: &str, text: &str) -> Result<(), String> {
         match flag {
             "police" => self.police = text.parse()?,
@@ -75,7 +75,7 @@ impl Faults {
         Ok(())
     }
 
-    /// The line of one direction with what happens on it.
+    /// `line` with the impairments of one direction.
     pub fn on(&self, near: bool, line: &Line) -> Line {
         let time = |value: &Both<Time>| value.of(near).map(|time| time.0).filter(|time| !time.is_zero());
         let hold = self.reorder_hold.of(near).map_or(USUAL_HOLD, |hold| hold.0);

@@ -1,4 +1,4 @@
-//! What one direction of a path is like.
+//! Configuration of one direction of a path.
 
 use core::time::Duration;
 
@@ -6,20 +6,20 @@ use event::BitRate;
 
 use crate::{Contract, JitterModel, Limit, LossModel, Outage, Reordering, Share};
 
-/// A super-packet may take this long on the wire. It is delivered whole when its last byte is through, so the
-/// first byte of a bulk transfer comes that much late, and the queue drops that much at once; a transfer's last
-/// byte is exactly on time. 64 KiB would be half a millisecond at 1 Gb/s. Measured there (one CUBIC stream, 8 ms
-/// one way, 2 processors): 100 µs cost 0.6 of a processor, 200 µs 0.35, half a millisecond 0.2.
+/// Longest serialisation of a super-packet. It is delivered whole when its last byte is through, so the first byte of
+/// a bulk transfer comes that much late, and the queue drops that much at once; a transfer's last byte is exactly on
+/// time. 64 KiB would be half a millisecond at 1 Gb/s. Measured there (one CUBIC stream, 8 ms one way, 2 processors):
+/// 100 µs cost 0.6 of a processor, 200 µs 0.35, half a millisecond 0.2.
 const SUPER_PACKET_TIME: Duration = Duration::from_micros(200);
-/// What one read of a TUN device gives at most (and what TCP builds by default).
+/// Largest packet of one read from a TUN device (and TCP's default limit).
 pub const SUPER_PACKET_MAX_BYTES: u64 = 65_536;
-/// With less than this, TCP would have to send every packet on its own, which costs more than it tells.
+/// With fewer segments TCP would send every packet on its own, which costs more CPU time than it adds accuracy.
 const SUPER_PACKET_MIN_SEGMENTS: u64 = 2;
-/// Super-packets that a queue has room for, or they are cut: a sixteenth of a queue, about, may be dropped at once. So many
-/// of the largest ones fit the usual queue.
+/// Smallest capacity of a queue in super-packets, or they are cut: so at most about a sixteenth of a queue is dropped
+/// at once. The default queue holds as many of the largest ones.
 const QUEUE_LEAST: u64 = 15;
-/// The usual queue is no shorter than that, however short the path. A megabyte alone is 0.9 ms at 9 Gb/s, of which an emulator
-/// that is late by a third would change what happens.
+/// Smallest default queue, for any delay. A megabyte alone is 0.9 ms at 9 Gb/s: an emulator that is a third of that
+/// late would distort the drops.
 const USUAL_QUEUE_MIN_BYTES: u64 = 1_000_000;
 const USUAL_QUEUE_MIN_TIME: Duration = Duration::from_millis(4);
 
@@ -34,47 +34,47 @@ pub struct Shape {
     pub queue_bytes: u64,
 }
 
-/// One direction of a path: its shape and what happens on it to packets.
+/// One direction of a path: its shape and its impairments.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Line {
     /// Delay, rate and queue.
     pub shape: Shape,
-    /// The queue holds so many packets instead of `queue_bytes`, which is then what they take at most.
+    /// Capacity of the queue in packets, instead of `queue_bytes`, which is then their largest size.
     pub queue_packets: Option<u64>,
     /// Contract of a policer at the entry.
     pub police: Option<Contract>,
     /// Packets that are lost.
     pub loss: Option<LossModel>,
-    /// Packets that take longer.
+    /// Random extra delay.
     pub jitter: Option<JitterModel>,
-    /// Packets that are held back.
+    /// Packets that are held back, so that later ones overtake them.
     pub reorder: Option<Reordering>,
     /// Packets that arrive twice.
     pub duplicate: Option<Share>,
     /// Period of a line that packs small frames together.
     pub merge: Option<Duration>,
-    /// Tick of a receiving host that looks only then.
+    /// Timer tick of a receiving host that polls only then.
     pub tick: Option<Duration>,
-    /// How long the receiving host's card holds an interrupt back.
+    /// Hold time of interrupt coalescing at the receiving host.
     pub coalesce: Option<Duration>,
-    /// When the line is down.
+    /// Scheduled outages.
     pub outages: Vec<Outage>,
-    /// Lines that hosts have to themselves.
+    /// Lines of single hosts.
     pub own: Own,
 }
 
-/// Lines that the hosts of the near end have to themselves, instead of one that all share. What they have in common carries what
-/// all of them do, so that nothing waits there.
+/// Lines of the near hosts, one each, instead of a line that all share. The common part has the sum of their rates,
+/// so that nothing waits there.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Own {
-    /// Their rates, from the first host on; none if all share the line. Together no more than its rate.
+    /// Rates by near host; empty if all share the line. Their sum is at most its rate.
     pub rates: Vec<BitRate>,
-    /// The hosts of the near end are those that send in this direction.
+    /// True in the direction in which the near hosts send.
     pub of_sender: bool,
 }
 
 impl Own {
-    /// What all of them carry.
+    /// Sum of the rates.
     pub fn together(&self) -> BitRate {
         BitRate(self.rates.iter().fold(0, |sum: u64, rate| sum.saturating_add(rate.0)))
     }
@@ -92,7 +92,7 @@ impl Shape {
         self.rate.time_for(self.queue_bytes)
     }
 
-    /// The queue to take if none was named: one bandwidth-delay product of the round trip, at least 1 MB and what the line
+    /// The default queue: one bandwidth-delay product of the round trip, at least 1 MB and the bytes that the line
     /// carries in 4 ms.
     pub fn usual_queue_bytes(delay: Duration, rate: BitRate) -> u64 {
         rate.bytes_in((2 * delay).max(USUAL_QUEUE_MIN_TIME)).max(USUAL_QUEUE_MIN_BYTES)
@@ -100,7 +100,7 @@ impl Shape {
 }
 
 impl Line {
-    /// A line on which nothing happens but waiting and travelling.
+    /// A line without impairments.
     pub const fn plain(shape: Shape) -> Line {
         Line {
             shape,
@@ -118,7 +118,8 @@ impl Line {
         }
     }
 
-    /// What may wait for a wire of this rate: what drains as the queue does at the rate of the line.
+    /// Capacity of the queue before a wire of this rate: its share of the line's queue, so that both drain in the
+    /// same time.
     pub(crate) fn limit_of(&self, rate: BitRate) -> Limit {
         match self.queue_packets {
             Some(packets) => Limit::Packets(self.part_of(packets, rate).max(1)),
@@ -131,7 +132,7 @@ impl Line {
         u64::try_from(part).unwrap_or(u64::MAX)
     }
 
-    /// Bytes that may wait for the slowest wire on it.
+    /// Capacity in bytes of the queue before the slowest wire.
     pub fn least_queue_bytes(&self) -> u64 {
         self.part_of(self.shape.queue_bytes, self.slowest())
     }
@@ -141,7 +142,7 @@ impl Line {
         self.own.rates.iter().copied().min().unwrap_or(self.shape.rate)
     }
 
-    /// The longest that a packet is under way once it has left the wire.
+    /// Longest time from the wire to the delivery of a packet.
     pub fn longest(&self) -> Duration {
         let jitter = self.jitter.map_or(Duration::ZERO, |jitter| jitter.most);
         let hold = self.reorder.map_or(Duration::ZERO, |reorder| reorder.hold);
@@ -149,8 +150,8 @@ impl Line {
         self.shape.delay + jitter + hold + held
     }
 
-    /// Whether what happens is meant for packets of MTU size, so that super-packets of this many bytes must be cut first. In
-    /// a short queue they would be too coarse: what does not fit is dropped whole.
+    /// True if an impairment acts on packets of MTU size, so that super-packets of this many bytes must be cut first.
+    /// In a short queue they would be too coarse: a super-packet that does not fit is dropped whole.
     fn wants_single_packets(&self, super_packet_bytes: u64) -> bool {
         self.least_queue_bytes() < QUEUE_LEAST * super_packet_bytes
             || self.queue_packets.is_some()
@@ -165,14 +166,14 @@ impl Line {
     }
 }
 
-/// The largest super-packet that a path of these two lines is to see whole, in bytes.
+/// Largest super-packet that crosses a path of these two lines whole, in bytes.
 pub fn super_packet_bytes(lines: [&Line; 2], mtu_bytes: u32) -> u64 {
     let [near, far] = lines.map(Line::slowest);
     let least = SUPER_PACKET_MIN_SEGMENTS * u64::from(mtu_bytes);
     near.min(far).bytes_in(SUPER_PACKET_TIME).max(least).min(SUPER_PACKET_MAX_BYTES)
 }
 
-/// Whether one of the lines of a path wants super-packets cut.
+/// True if one of the lines of a path needs super-packets cut.
 pub fn want_single_packets(lines: [&Line; 2], mtu_bytes: u32) -> bool {
     let whole_bytes = super_packet_bytes(lines, mtu_bytes);
     lines.into_iter().any(|line| line.wants_single_packets(whole_bytes))

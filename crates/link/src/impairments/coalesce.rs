@@ -1,8 +1,8 @@
-//! Interrupt coalescing: a card that waits a little after a packet before it says that packets have come.
+//! Interrupt coalescing: the receiving card delays the interrupt after a packet and then delivers several at once.
 //!
-//! The time counts from the first packet that waits (`rx-usecs` of ethtool: how long an interrupt is held back after a
-//! packet arrives); all that came meanwhile is then seen at once. Groups so begin that time and a bit apart, the bit
-//! being how long the next packet took to come, and they keep no clock ([`Tick`](crate::Tick) does).
+//! The hold time counts from the first waiting packet (`rx-usecs` of ethtool); all that arrive meanwhile are
+//! delivered with it. Groups therefore begin one hold time plus the gap to the next packet apart and follow no clock
+//! ([`Tick`](crate::Tick) does).
 
 use std::collections::VecDeque;
 
@@ -12,18 +12,18 @@ use event::Instant;
 
 use crate::{Dropped, Packet, Stage};
 
-/// Shows packets in groups.
+/// Delivers packets in groups.
 #[derive(Debug)]
 pub struct Coalesce {
     hold: Duration,
-    /// When the last group is seen that has begun.
+    /// Delivery time of the last group.
     seen_at: Instant,
-    /// With the time at which each is seen.
+    /// Packets with their delivery times.
     waiting: VecDeque<(Instant, Packet)>,
 }
 
 impl Coalesce {
-    /// A card that waits for `hold` after the first packet.
+    /// A card that delays the interrupt by `hold` after the first packet.
     pub fn new(hold: Duration) -> Coalesce {
         assert!(!hold.is_zero(), "a card that waits takes time");
         Coalesce { hold, seen_at: Instant::ZERO, waiting: VecDeque::new() }
@@ -32,7 +32,7 @@ impl Coalesce {
 
 impl Stage for Coalesce {
     fn push(&mut self, now: Instant, packet: Packet) -> Result<(), Dropped> {
-        // What comes at the very moment of the interrupt is too late for it.
+        // A packet that arrives at the instant of the interrupt belongs to the next group.
         if now >= self.seen_at {
             self.seen_at = now + self.hold;
         }

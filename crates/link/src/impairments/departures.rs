@@ -1,4 +1,4 @@
-//! Packets in the order in which they leave, which need not be the one in which they came.
+//! Packets by departure time, which may differ from their order of arrival.
 
 use std::collections::BinaryHeap;
 
@@ -8,7 +8,7 @@ use event::Instant;
 
 use crate::Packet;
 
-/// Packets by the time at which they leave; those of one instant leave in the order in which they came.
+/// Packets by departure time; those of one instant leave in their order of arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Departures {
     waiting: BinaryHeap<Reverse<Departure>>,

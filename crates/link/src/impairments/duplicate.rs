@@ -1,7 +1,7 @@
 //! Duplication: some packets arrive twice, the copy right behind the original.
 //!
-//! The last stage of a path: whoever keeps the bytes learns from [`Packet::again`] that they are needed once more,
-//! and nothing can come between the two.
+//! Last stage of a path: [`Packet::again`] tells the owner of the bytes to keep them for the copy, and no other
+//! packet comes between the two.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use event::Instant;
 
 use crate::{Dice, Dropped, Packet, Share, Stage};
 
-/// Doubles packets by chance.
+/// Duplicates packets at random.
 #[derive(Debug)]
 pub struct Duplicate {
     share: Share,
@@ -20,7 +20,7 @@ pub struct Duplicate {
 }
 
 impl Duplicate {
-    /// Doubles `share` of the packets.
+    /// Duplicates `share` of the packets.
     pub const fn new(share: Share, dice: Dice) -> Duplicate {
         Duplicate { share, dice, leaving: VecDeque::new() }
     }

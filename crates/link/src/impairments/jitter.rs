@@ -1,7 +1,7 @@
-//! Jitter: every packet takes up to so much longer, evenly spread.
+//! Jitter: a random extra delay for every packet, uniform from 0 to a maximum.
 //!
-//! A packet that would overtake the one before leaves together with it, as on a path whose delay changes because
-//! of queues elsewhere; unless overtaking is asked for.
+//! A packet that would overtake its predecessor leaves together with it, as on a path whose delay varies with queues
+//! elsewhere, unless reordering is enabled.
 
 use core::time::Duration;
 
@@ -10,16 +10,16 @@ use event::Instant;
 use super::departures::Departures;
 use crate::{Dice, Dropped, Packet, Stage};
 
-/// How much longer packets take.
+/// Distribution of the extra delay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct JitterModel {
-    /// The longest; the mean is half of it.
+    /// Largest extra delay; the mean is half of it.
     pub most: Duration,
-    /// Whether packets may overtake each other.
+    /// True if packets may overtake each other.
     pub overtaking: bool,
 }
 
-/// Delays packets by chance.
+/// Delays packets at random.
 #[derive(Debug)]
 pub struct Jitter {
     model: JitterModel,
@@ -29,7 +29,7 @@ pub struct Jitter {
 }
 
 impl Jitter {
-    /// A part of the path where nothing is under way.
+    /// A stage without packets.
     pub fn new(model: JitterModel, dice: Dice) -> Jitter {
         Jitter { model, dice, last: Instant::ZERO, under_way: Departures::default() }
     }

@@ -20,7 +20,7 @@ pub const SMALL_BYTES: u32 = 128;
 pub struct Merge {
     period: Duration,
     waiting: VecDeque<Packet>,
-    /// When the frame leaves that they wait for.
+    /// Departure of the frame that they wait for.
     tick: Instant,
     left: VecDeque<(Instant, Packet)>,
 }

@@ -1,4 +1,4 @@
-//! Reordering: some packets are held back, and those behind them go past.
+//! Reordering: some packets are held back, so that later ones overtake them.
 
 use core::time::Duration;
 
@@ -7,12 +7,12 @@ use event::Instant;
 use super::departures::Departures;
 use crate::{Dice, Dropped, Packet, Share, Stage};
 
-/// Which packets are held back, and how long.
+/// Share and delay of reordered packets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Reordering {
-    /// The packets that are.
+    /// Share of packets that are held back.
     pub share: Share,
-    /// How much later they leave.
+    /// Extra delay of these packets.
     pub hold: Duration,
 }
 

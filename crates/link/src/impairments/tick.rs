@@ -1,8 +1,7 @@
-//! A timer tick: a host that looks at what has come only when its clock ticks.
+//! A timer tick: a host that polls for packets only when its clock ticks.
 //!
-//! Everything that came since the last tick leaves at the next one, without a gap: what such a host does lies on the
-//! multiples of the tick, also after a pause. An interrupt that is held back ([`Coalesce`](crate::Coalesce)) counts
-//! from the packet instead.
+//! All packets since the last tick leave at the next one, without a gap; departures lie on multiples of the tick,
+//! also after a pause. A coalesced interrupt ([`Coalesce`](crate::Coalesce)) counts from the packet instead.
 
 use std::collections::VecDeque;
 

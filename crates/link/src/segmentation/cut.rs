@@ -1,17 +1,17 @@
-//! Cuts super-packets into the packets they stand for: what a network card does that segments TCP.
+//! Segmentation of super-packets into packets of MTU size, as a network card does (TSO).
 //!
-//! Only headers are made, piece by piece and when they are needed; the payload stays where it lies. Lengths, the IPv4
-//! identification, sequence number and flags follow RFC 9293 and what Linux' own segmentation does; the checksum field
-//! holds the sum of the pseudo-header, as hosts do that leave the rest to a device (virtio 1.2, section 5.1.6.2).
-//! Pieces that arrive together may be put together again, as receivers do: [`Cutter::headers`] takes a range, and
-//! `join.rs` does so with packets that were never one.
+//! Headers are made for each piece on demand; the payload stays in place. Lengths, the IPv4 identification, sequence
+//! number and flags follow RFC 9293 and Linux' own segmentation; the checksum field holds the sum of the
+//! pseudo-header, as with checksum offload (virtio 1.2, section 5.1.6.2). Adjacent pieces that are delivered together
+//! may share one header, as after GRO: [`Cutter::headers`] takes a range, and `join.rs` joins packets that were sent
+//! singly.
 
 use std::ops::Range;
 
 use wire::inet::tcp::{CWR, FIN, PSH};
 use wire::inet::{Headers, TCP};
 
-/// The longest headers that are cut: IPv4 and TCP with all options, or IPv6 with some.
+/// Longest headers that are supported: IPv4 and TCP with all options, or IPv6 with some.
 pub const HEADERS_MAX: usize = 160;
 
 const V4_TOTAL_LEN: usize = 2;
@@ -23,10 +23,10 @@ const V6_HEADER_LEN: usize = 40;
 const V6_ADDRESSES: Range<usize> = 8..40;
 const TCP_SEQUENCE: usize = 4;
 const TCP_FLAGS: usize = 13;
-/// Where TCP's checksum is, from the beginning of its header.
+/// Offset of the checksum in the TCP header.
 pub const TCP_CHECKSUM: usize = 16;
 
-/// Knows how one super-packet is to be cut.
+/// Segmentation of one super-packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cutter {
     headers: Headers,
@@ -42,8 +42,8 @@ pub struct PieceHeaders {
 }
 
 impl Cutter {
-    /// For a packet of TCP that begins with its IP header and whose segments are to hold `payload_per_piece` bytes;
-    /// `None` if it is nothing that can be cut, or needs no cutting.
+    /// For a packet of TCP that begins with its IP header, with `payload_per_piece` bytes in each segment; `None` if
+    /// it cannot be cut, or need not be.
     pub fn new(packet: &[u8], payload_per_piece: usize) -> Option<Cutter> {
         let headers = Headers::parse(packet).ok()?;
         let headers_len = headers.ip_header_len + headers.transport_header_len;
@@ -58,7 +58,7 @@ impl Cutter {
         cuttable.then_some(Cutter { headers, payload_per_piece, pieces })
     }
 
-    /// For one packet with payload as it is, to which others may be joined; `None` if its headers are too long.
+    /// For a single packet with payload, to which others may be joined; `None` if its headers are too long.
     pub(crate) fn whole(headers: Headers) -> Option<Cutter> {
         let fits = headers.ip_header_len + headers.transport_header_len <= HEADERS_MAX;
         fits.then_some(Cutter { headers, payload_per_piece: headers.payload_len, pieces: 1 })
@@ -71,7 +71,7 @@ impl Cutter {
         self.pieces += 1;
     }
 
-    /// Bytes of IP of the whole.
+    /// Bytes of IP of all pieces as one packet.
     pub(crate) const fn total_len(&self) -> usize {
         self.headers_len() + self.headers.payload_len
     }
@@ -81,7 +81,7 @@ impl Cutter {
         self.payload_per_piece
     }
 
-    /// Into how many pieces; of a super-packet at least two.
+    /// Number of pieces; at least two for a super-packet.
     pub const fn pieces(&self) -> u16 {
         self.pieces
     }
@@ -91,12 +91,12 @@ impl Cutter {
         self.headers.ip_header_len + self.headers.transport_header_len
     }
 
-    /// Where the TCP header begins.
+    /// Offset of the TCP header.
     pub const fn transport_at(&self) -> usize {
         self.headers.ip_header_len
     }
 
-    /// 4 or 6.
+    /// IP version: 4 or 6.
     pub const fn version(&self) -> u8 {
         self.headers.version
     }
@@ -106,7 +106,7 @@ impl Cutter {
         (self.headers_len() + self.payload(piece..piece + 1).len()) as u32
     }
 
-    /// Where the payload of some pieces in a row lies in the packet.
+    /// Range of the payload of adjacent pieces within the packet.
     pub fn payload(&self, pieces: Range<u16>) -> Range<usize> {
         assert!(
             pieces.start < pieces.end && pieces.end <= self.pieces,
@@ -118,14 +118,14 @@ impl Cutter {
         self.headers_len() + start..self.headers_len() + end
     }
 
-    /// TCP's flags in some pieces in a row of a packet that has `flags`.
+    /// TCP flags of adjacent pieces of a packet with `flags`.
     pub const fn flags(&self, flags: u8, pieces: Range<u16>) -> u8 {
         let behind_the_first = if pieces.start > 0 { CWR } else { 0 };
         let before_the_last = if pieces.end < self.pieces { FIN | PSH } else { 0 };
         flags & !behind_the_first & !before_the_last
     }
 
-    /// The headers of some pieces in a row of `packet`, which is the one this was made for.
+    /// Headers of adjacent pieces of `packet`, the one that this segmentation was made for.
     pub fn headers(&self, packet: &[u8], pieces: Range<u16>) -> PieceHeaders {
         let len = self.headers_len();
         let mut made = PieceHeaders { bytes: [0; HEADERS_MAX], len };
@@ -133,7 +133,7 @@ impl Cutter {
         let payload = self.payload(pieces.clone());
         let bytes = &mut made.bytes[..len];
         let (ip, tcp) = bytes.split_at_mut(self.headers.ip_header_len);
-        // At most 65 535: a super-packet is itself a packet whose length field said so, or a little longer.
+        // At most 65 535: the length field of a super-packet has 16 bits.
         let total_len = (len + payload.len()) as u16;
         let addresses = if self.headers.version == 4 {
             put(ip, V4_TOTAL_LEN, total_len);
@@ -219,7 +219,7 @@ pub(crate) mod tests {
         packet
     }
 
-    /// Finishes the checksum as the receiving device would, and says whether the whole is right.
+    /// Completes the checksum as the receiving device would and verifies the segment.
     fn tcp_is_right(cutter: &Cutter, headers: &[u8], payload: &[u8]) -> bool {
         let ip_len = cutter.transport_at();
         let mut segment = [&headers[ip_len..], payload].concat();

@@ -1,9 +1,9 @@
-//! Joins packets of a TCP stream that are handed over at one time: what a receiving host does (GRO), so that it takes a
-//! stream of single packets for little more than one of super-packets.
+//! Joins packets of one TCP stream that are delivered at the same time, as GRO does in a receiving host: a stream of
+//! single packets then costs the host little more than one of super-packets.
 //!
-//! Nothing is copied: whoever writes them has the headers from here and the payloads where they lie. Joined is what
-//! Linux would join (`tcp_gro_receive` in net/ipv4/tcp_offload.c): packets of one connection that follow each other, alike
-//! in everything but their place in the stream and as long as the first, up to one that is shorter or pushed.
+//! Nothing is copied: the writer takes the headers from here and the payloads from their places. The conditions are
+//! Linux' (`tcp_gro_receive` in net/ipv4/tcp_offload.c): consecutive packets of one connection, equal but for their
+//! place in the stream and as long as the first, up to one that is shorter or has PSH.
 
 use std::ops::Range;
 
@@ -12,16 +12,16 @@ use wire::inet::{Headers, TCP, Tcp};
 
 use crate::segmentation::cut::{Cutter, PieceHeaders};
 
-/// The longest packet of IP.
+/// Largest packet of IP.
 const TOTAL_MAX: usize = 65_535;
-/// Of an IPv4 header, what tells packets of a stream apart: length, identification, checksum.
+/// Fields of an IPv4 header that differ within a stream: length, identification, checksum.
 const V4_OWN: [Range<usize>; 2] = [2..6, 10..12];
-/// Of an IPv6 header: length.
+/// Field of an IPv6 header that differs: length.
 const V6_OWN: Range<usize> = 4..6;
-/// Of a TCP header: sequence number, flags, checksum.
+/// Fields of a TCP header that differ: sequence number, flags, checksum.
 const TCP_OWN: [Range<usize>; 3] = [4..8, 13..14, 16..18];
 
-/// Packets that are joined; at first one.
+/// Joined packets; at first one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Joint {
     cutter: Cutter,
@@ -41,7 +41,7 @@ impl Joint {
         Some(Joint { cutter, next_seq, push, is_closed: push != 0 })
     }
 
-    /// Joins `next` to what began with `first`; false if it does not follow.
+    /// Joins `next` to the packets behind `first`; false if it does not follow them.
     pub fn add(&mut self, first: &[u8], next: &[u8]) -> bool {
         let Some((headers, tcp)) = segment(next).filter(|_| !self.is_closed) else { return false };
         let transport_at = self.cutter.transport_at();
@@ -67,18 +67,18 @@ impl Joint {
         is_alike
     }
 
-    /// How the whole would be cut into its packets.
+    /// Segmentation of the joined packet into its parts.
     pub const fn cutter(&self) -> &Cutter {
         &self.cutter
     }
 
-    /// The headers of the whole, which began with `first`.
+    /// Headers of the joined packet, whose first part is `first`.
     pub fn headers(&self, first: &[u8]) -> PieceHeaders {
         self.cutter.headers(first, 0..self.cutter.pieces()).with_flags(self.cutter.transport_at(), self.push)
     }
 }
 
-/// The headers of a packet that is nothing but payload of a stream.
+/// Headers of a plain data segment: payload, ACK and at most PSH.
 fn segment(packet: &[u8]) -> Option<(Headers, Tcp)> {
     let headers = Headers::parse(packet).ok()?;
     let tcp = Tcp::parse(packet, &headers)?;
@@ -86,7 +86,7 @@ fn segment(packet: &[u8]) -> Option<(Headers, Tcp)> {
     (is_plain && headers.payload_len > 0 && headers.total_len == packet.len()).then_some((headers, tcp))
 }
 
-/// Whether two headers are the same but for some places.
+/// True if two headers are equal outside the ranges `but`.
 fn alike(one: &[u8], other: &[u8], but: &[Range<usize>]) -> bool {
     let mut at = 0;
     let ends = but.iter().map(|place| place.start).chain([one.len()]);
@@ -118,7 +118,7 @@ mod tests {
         (0..cutter.pieces()).map(piece).collect()
     }
 
-    /// How many of these packets are joined to the first.
+    /// Number of these packets that are joined to the first.
     fn joined(packets: &[Vec<u8>]) -> usize {
         let Some(mut joint) = Joint::new(&packets[0]) else { return 0 };
         packets[1..].iter().take_while(|next| joint.add(&packets[0], next)).count()

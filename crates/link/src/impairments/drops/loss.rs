@@ -1,8 +1,8 @@
-//! Loss on the line: each packet for itself, in bursts, or the packets of a list.
+//! Random loss: independent for each packet, in bursts, or the packets of a list.
 //!
 //! Bursts follow Gilbert and Elliott (E. O. Elliott, "Estimates of error rates for codes on burst-noise channels",
-//! Bell System Technical Journal 42, 1963): a line that is good or bad, with a chance to change and a share of loss
-//! in each state. Gilbert's line loses everything while it is bad and nothing while it is good.
+//! Bell System Technical Journal 42, 1963): a channel with a good and a bad state, a transition probability and a
+//! loss rate for each. Gilbert's channel loses everything in the bad state and nothing in the good one.
 
 use core::fmt;
 use core::str::FromStr;
@@ -11,27 +11,27 @@ use event::{Fate, Instant};
 
 use crate::{Dice, Gate, Packet, Share};
 
-/// Which packets of a direction are lost.
+/// Loss model of a direction.
 #[derive(Clone, PartialEq, Debug)]
 pub enum LossModel {
-    /// Every packet with the same chance, whatever happened to others.
+    /// Independent loss of every packet with the same probability.
     Random(Share),
-    /// A line that is good or bad. It starts good.
+    /// Channel with a good and a bad state. It starts good.
     GilbertElliott {
-        /// Chance of a packet to find that the line has turned bad.
+        /// Probability of the transition from good to bad, for each packet.
         to_bad: Share,
-        /// Chance of a packet to find that it has turned good again.
+        /// Probability of the transition from bad to good, for each packet.
         to_good: Share,
-        /// What is lost while it is bad.
+        /// Loss rate in the bad state.
         lost_in_bad: Share,
-        /// What is lost while it is good.
+        /// Loss rate in the good state.
         lost_in_good: Share,
     },
     /// The packets with these numbers; the first packet of a direction is number 1.
     Numbers(Vec<(u64, u64)>),
 }
 
-/// Loses packets as a model says.
+/// Drops packets as a loss model decides.
 #[derive(Clone, Debug)]
 pub struct Loss {
     model: LossModel,
@@ -39,11 +39,11 @@ pub struct Loss {
     bad: bool,
 }
 
-/// A list has at most so many ranges: it is walked for every packet.
+/// Most ranges of a list: it is scanned for every packet.
 const RANGES_MAX: usize = 1_000;
 
 impl Loss {
-    /// A line that loses as `model` says.
+    /// A line with the loss of `model`.
     pub const fn new(model: LossModel, dice: Dice) -> Loss {
         Loss { model, dice, bad: false }
     }
@@ -68,7 +68,7 @@ impl Gate for Loss {
 }
 
 impl LossModel {
-    /// The share lost in the long run; `None` for a list.
+    /// Long-run loss rate; `None` for a list.
     pub fn share(&self) -> Option<f64> {
         match self {
             LossModel::Random(share) => Some(share.fraction()),
@@ -82,7 +82,7 @@ impl LossModel {
     }
 }
 
-/// What users may write, see [`LossModel::from_str`].
+/// Examples of the syntax, see [`LossModel::from_str`].
 const WORDS: &str = "0.01%, burst:0.1%/8 (share lost, packets in a burst), elliott:0.1%/10%/50%/0% (to bad, to good, \
                      lost in bad, lost in good) or packets:100/200-210";
 
@@ -123,7 +123,7 @@ impl FromStr for LossModel {
     }
 }
 
-/// Gilbert's line with the given share of loss and mean length of a burst.
+/// Gilbert's channel with the given loss rate and mean burst length.
 fn burst(share: Share, packets: f64) -> Option<LossModel> {
     let lost = share.fraction();
     if !(packets >= 1.0 && lost < 1.0) {

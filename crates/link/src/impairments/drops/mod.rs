@@ -1,7 +1,7 @@
-//! Gates at the entry of a path: each admits a packet or drops it, before it waits for anything.
+//! Drops at the entry of a path, before a packet waits for the bottleneck.
 //!
-//! Loss is decided here and not behind the bottleneck, so that the n-th packet has the fate that the seed gives
-//! it whatever the load does to the queue.
+//! Loss is decided here and not behind the bottleneck, so that the fate of the n-th packet follows from the seed,
+//! independent of the load on the queue.
 
 mod loss;
 mod outage;
@@ -15,12 +15,12 @@ pub use loss::{Loss, LossModel};
 pub use outage::{Outage, Outages};
 pub use policer::{Contract, Policer};
 
-/// Lets packets in or drops them.
+/// Admission at the entry of a path.
 pub trait Gate {
-    /// Admission of `packet` at `now`, or the fate it has instead. Called once for every packet of the direction, in
-    /// order, whatever other gates say.
+    /// Admission of `packet` at `now`, or its fate. Called once for every packet of the direction, in order,
+    /// independent of the verdicts of other gates.
     fn admit(&mut self, now: Instant, packet: &Packet) -> Result<(), Fate>;
 
-    /// The time that schedules count from. Until it is known they have not begun.
+    /// Sets the origin of schedules. Before it they have not begun.
     fn begin(&mut self, _now: Instant) {}
 }

@@ -1,6 +1,6 @@
-//! A line that goes down and comes up again at set times: what comes to it while it is down is lost.
+//! Scheduled outages of a line: packets that arrive while it is down are lost.
 //!
-//! What is on its way then still arrives: it is the entry that is closed, as when a route is gone.
+//! Packets already on the line are still delivered: only the entry is closed, as when a route is withdrawn.
 
 use core::fmt;
 use core::str::FromStr;
@@ -10,18 +10,18 @@ use event::{Fate, Instant, format_delay, parse_delay};
 
 use crate::{Gate, Packet};
 
-/// When a line is down, counted from the beginning of a run.
+/// An outage, once or periodic, relative to the start of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outage {
-    /// When it goes down first.
+    /// Start of the first outage.
     pub start: Duration,
-    /// How long it stays down.
+    /// Length of an outage.
     pub length: Duration,
-    /// From one going down to the next; `None` if it happens once.
+    /// Period from start to start; `None` for a single outage.
     pub every: Option<Duration>,
 }
 
-/// Closes the entry during outages.
+/// Drops packets during outages.
 #[derive(Clone, Debug)]
 pub struct Outages {
     list: Vec<Outage>,
@@ -36,7 +36,7 @@ impl Outages {
 }
 
 impl Outage {
-    /// Whether the line is down `at` so long after the beginning.
+    /// True if the line is down `at` this time after the start of a run.
     pub fn covers(&self, at: Duration) -> bool {
         let Some(since) = at.checked_sub(self.start) else { return false };
         let within = match self.every {

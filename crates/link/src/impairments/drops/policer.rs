@@ -108,7 +108,7 @@ mod tests {
     fn the_rate_and_one_burst_pass() {
         // 80 Mb/s for a second against 8 Mb/s with 10 kB: 1 MB and the burst.
         assert_eq!(passed("8mbit/10KB", 100_000, 10_000), 1_000_000 + 9_000);
-        // What comes at the rate passes to the last packet.
+        // Packets at the committed rate all pass.
         assert_eq!(passed("8mbit/2KB", 1_000_000, 1_000), 1_000_000);
     }
 
