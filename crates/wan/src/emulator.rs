@@ -31,22 +31,22 @@ pub(crate) struct Emulator {
     _aside: Aside,
 }
 
-/// What happened on a path.
+/// Result of an emulation.
 #[derive(Debug)]
 pub(crate) struct Moved {
-    /// To the packets that came to it while COMMAND ran.
+    /// Packets that arrived while COMMAND ran, and their fates.
     pub(crate) traffic: Traffic,
     /// Packets that the devices dropped before the path saw them.
     pub(crate) drops: Drops,
-    /// What else this machine did meanwhile; `None` if the kernel does not tell.
+    /// Load of this machine meanwhile; `None` if the kernel does not report it.
     pub(crate) machine: Option<Machine>,
-    /// What moving the packets cost.
+    /// CPU time of moving the packets.
     pub(crate) cost: Cost,
 }
 
 impl Emulator {
-    /// Starts to move packets between the hosts of the two ends; writes the table `packets` into `trace`. What the calling
-    /// thread starts from now on runs where hosts do.
+    /// Starts to move packets between the hosts of the two ends; writes the table `packets` into `trace`. From now on
+    /// the calling thread and its children run on the processors of the hosts.
     pub(crate) fn start(
         spec: &Spec,
         near: &[Arc<Host>],
@@ -108,7 +108,7 @@ impl Emulator {
         Ok(())
     }
 
-    /// Stops; what happened.
+    /// Stops the emulation and returns its result.
     pub(crate) fn finish(mut self) -> Result<Moved, WanError> {
         self.signals.stop();
         let (pump, collector) = self.threads.take().expect("an emulator finishes once");
@@ -129,7 +129,7 @@ impl AsFd for Emulator {
     }
 }
 
-/// Tells that the thread that has it is over, however it ended.
+/// Signals the end of its thread when dropped, also after a panic.
 struct Stops(Wake);
 
 impl Drop for Stops {

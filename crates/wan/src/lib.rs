@@ -1,12 +1,12 @@
-//! Runs a path model between the hosts of two ends and judges whether the run is valid.
+//! Emulates a path between the hosts of two ends and judges the validity of a run.
 //!
-//! Each host is a network namespace with a device (see `device`); usually there are two, `near` and `far`. A thread
-//! reads super-packets from the devices of one end, asks [`link`] when they are due, and writes them to those of the
-//! other end at that time. What makes a run valid is in `docs/wan.md`. This crate decides nothing about the path: `link`
-//! does.
+//! Each host is a network namespace with a device; usually there are two, `near` and `far`. A thread reads
+//! super-packets from the devices of one end, takes their schedule from [`link`], and writes them to the devices of
+//! the other end at that time. The conditions of a valid run are in `docs/wan.md`. This crate decides nothing about
+//! the path: `link` does.
 //!
-//! Reading order: [`run`] is a whole run; `host` makes a namespace, `emulator`, `pump` and `lane` move the
-//! packets, `collect` and [`validity`] look at them afterwards; `kernel` records what the kernel says meanwhile.
+//! Reading order: [`run`] is a whole run; `namespaces` makes the hosts, `commands` runs programs on them,
+//! `forwarding` moves the packets, `recording` writes their tables and [`validity`] judges them.
 
 mod buffers;
 mod commands;

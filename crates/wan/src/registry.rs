@@ -20,21 +20,21 @@ use crate::namespaces::Host;
 use crate::namespaces::guard::INIT;
 use crate::{HostName, Spec, WanError};
 
-/// Where a running path can be entered.
+/// Entry of a running path, for `farlun wan enter`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Entry {
     pid: u32,
-    /// PID namespace in which the process has that number; 0 for the only one there is.
+    /// PID namespace of `pid`; 0 for an entry without one.
     #[serde(default)]
     outside: u64,
     /// PID namespace of the path's commands, whose init holds the same descriptors.
     #[serde(default)]
     inside: Option<u64>,
-    /// When the path was ready, on CLOCK_MONOTONIC.
+    /// Start of the path, on CLOCK_MONOTONIC.
     t_ns: u64,
     /// The hosts' namespaces, by name.
     descriptors: BTreeMap<String, i32>,
-    /// What commands in each find in their environment.
+    /// Environment of the commands on each host.
     environment: BTreeMap<String, BTreeMap<String, String>>,
 }
 
@@ -45,7 +45,7 @@ pub struct Entrance {
     pub pid: u32,
     /// The host's network namespace.
     pub namespace: Namespace,
-    /// What commands in it find in their environment.
+    /// Environment of commands on it.
     pub environment: BTreeMap<String, String>,
 }
 
@@ -76,7 +76,7 @@ impl Registered {
             descriptors: of_each(&hosts, |host| host.namespace.descriptor()),
             environment: of_each(&hosts, |host| environment(spec, host.name).into_iter().collect()),
         };
-        // Sweeps away what killed runs have left.
+        // Removes the entries of killed runs.
         running(&directory);
         let locked = entry.write(&directory, &name).map_err(failed)?;
         Ok(Registered { path, _locked: locked })
@@ -85,7 +85,7 @@ impl Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        // A file that stays behind is stale and is removed by the next one who looks.
+        // A file that stays behind is stale; the next reader removes it.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -100,7 +100,7 @@ pub fn newest(host: HostName) -> Result<Entrance, WanError> {
         return Err(WanError::NoSuchHost { name: host, there });
     };
     let (pid, environment) = (entry.reached(), entry.environment.remove(&name).unwrap_or_default());
-    // Before the user namespace is joined nobody but its owner may look into the process.
+    // Before this process joins the user namespace, only its owner may open the process' files.
     user::join(pid)
         .map_err(|source| WanError::Registry { path: format!("/proc/{pid}/ns/user").into(), source })?;
     let path = PathBuf::from(format!("/proc/{pid}/fd/{descriptor}"));
@@ -109,7 +109,8 @@ pub fn newest(host: HostName) -> Result<Entrance, WanError> {
 }
 
 impl Entry {
-    /// Writes the entry and locks it. Written beside and renamed: nobody reads half an entry, or one without its lock.
+    /// Writes the entry and locks it. Written beside and renamed, so that readers never see a partial entry, or one
+    /// without its lock.
     fn write(&self, directory: &Path, name: &str) -> io::Result<File> {
         let draft = directory.join(format!(".{name}"));
         let text = serde_json::to_string(self).map_err(io::Error::other)?;
@@ -120,20 +121,20 @@ impl Entry {
         Ok(file)
     }
 
-    /// Number of the process that holds the namespaces, where this one is: for commands of the path that of their init.
+    /// PID of the process that holds the namespaces, as seen from here: for commands of the path that of their init.
     fn reached(&self) -> u32 {
         let own = nursery::pid_namespace().ok();
         if own.is_some() && own == self.inside { INIT } else { self.pid }
     }
 
-    /// Returns whether the path's processes can be seen from here.
+    /// True if the path's processes are visible from here.
     fn is_seen(&self) -> bool {
         let own = nursery::pid_namespace().unwrap_or(0);
         self.inside == Some(own) || self.outside == 0 || self.outside == own
     }
 }
 
-/// Returns whether the run that an entry was written by is over.
+/// True if the run that wrote an entry has ended.
 fn is_over(file: &File) -> bool {
     // Shared, so that two that look at the same time do not take each other for the run.
     file.try_lock_shared().is_ok()

@@ -1,9 +1,9 @@
-//! Whether a run may yield figures: was the emulator on time, did it drop only what the model said, and did the commands
-//! have the machine for themselves?
+//! Validity of a run: lateness of the emulator, drops that are not the model's, and load of the machine by other
+//! programs.
 //!
-//! Figures of latency need an emulator that is late by a small part of the round trip, figures of throughput one that is
-//! late by a small part of the queue. An emulator with real-time priority is on time whatever else runs, and its commands
-//! are not: so others must not need the machine.
+//! Figures of latency need an emulator whose lateness is a small part of the round trip; figures of throughput one
+//! whose lateness is a small part of the queue. An emulator with real-time priority is on time under any load, but
+//! its commands are not: so other programs must not load the machine.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::emulator::Moved;
 use crate::machine::Machine;
 use crate::namespaces::Drops;
 
-/// What a run is to be judged for.
+/// Class of figures for which a run is judged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
@@ -23,12 +23,12 @@ pub enum Class {
     Latency,
     /// Figures of throughput.
     Throughput,
-    /// None: any run will do.
+    /// None: every run is valid.
     Off,
 }
 
-/// How late packets were delivered, over those that came while COMMAND ran. The schedule counts from the time at which
-/// a packet was read; if nobody had looked for a while before that, that while is part of its lateness.
+/// Lateness of deliveries while COMMAND ran. The schedule counts from the time at which a packet was read; the
+/// uncertainty of its arrival is part of its lateness.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Lateness {
     /// Median, in nanoseconds.
@@ -39,12 +39,12 @@ pub struct Lateness {
     pub max: u64,
 }
 
-/// Whether a run is good for one class of figures.
+/// Verdict for one class of figures.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Verdict {
-    /// Whether it is.
+    /// True if the run is valid for it.
     pub ok: bool,
-    /// Why not: what was found and what was expected, a sentence each.
+    /// Reasons if it is not: found and expected, a sentence each.
     pub reasons: Vec<String>,
 }
 
@@ -72,14 +72,14 @@ pub struct Fates {
 pub struct Validity {
     /// The class it is judged for; `off` leaves the next two fields without meaning.
     pub class: Class,
-    /// The verdict of the class that was asked for.
+    /// Verdict for the class of the run.
     #[serde(flatten)]
     pub asked: Verdict,
     /// For figures of latency.
     pub latency: Verdict,
     /// For figures of throughput.
     pub throughput: Verdict,
-    /// How late packets were; `None` if none was delivered.
+    /// Lateness of packets; `None` if none was delivered.
     pub lateness_ns: Option<Lateness>,
     /// Packets that came while COMMAND ran, super-packets counted once.
     pub packets: u64,
@@ -89,7 +89,7 @@ pub struct Validity {
     #[serde(flatten)]
     pub fates: Fates,
     /// Processors that other programs kept busy while COMMAND ran; `None` if that was less than a second, or if this
-    /// machine is the far end, whose programs are not told from others.
+    /// machine is the far end, whose programs count as others.
     pub others_busy: Option<f64>,
     /// Processors that were idle.
     pub idle: Option<f64>,

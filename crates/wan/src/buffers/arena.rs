@@ -1,8 +1,8 @@
-//! Where the bytes of packets lie while the model has them: a few large chunks, filled one after the other.
+//! Memory for the packets of a direction: a few large chunks, filled one after the other.
 //!
-//! A packet takes as many bytes as it has, so what a path can hold (its own bytes, see [`link::Line::memory_bytes`]) is
-//! also what the arena needs, whether it is full of acknowledgements or of super-packets. The chunk that was
-//! emptied last is filled next: a short path stays in the processor's cache.
+//! A packet takes its own length, so the arena needs no more than the bytes that a path can hold (see
+//! [`link::Line::memory_bytes`]), for acknowledgements as for super-packets. The chunk that was emptied last is
+//! filled next: a short path stays in the processor's cache.
 
 use link::{Cutter, EMPTY_PART, Handle};
 use net::tun::MAX_BYTES;
@@ -12,8 +12,8 @@ use super::pieces;
 const CHUNK_BYTES: usize = 1 << 20;
 /// The end of a chunk stays empty where no largest packet fits.
 const _: () = assert!((CHUNK_BYTES / MAX_BYTES) as u64 >= EMPTY_PART, "memory is asked for by this part");
-/// Memory that is touched before the run, so that no page fault delays a packet. The rest of what a direction may need is
-/// only reserved then: most paths never fill it.
+/// Memory that is touched before the run, so that no page fault delays a packet. The rest is only reserved: most
+/// paths never use it.
 const PREFAULT_BYTES: usize = 256 << 20;
 
 /// Buffers of one direction.
@@ -39,7 +39,7 @@ impl Arena {
         Arena { free: (1..limit_chunks).rev().collect(), chunks, filling: 0 }
     }
 
-    /// Room for one packet of any size; `None` if there is no more.
+    /// Room for a packet of any size; `None` if the arena is full.
     pub(crate) fn room(&mut self) -> Option<&mut [u8]> {
         if self.chunks[self.filling].used_bytes + MAX_BYTES > CHUNK_BYTES {
             // Its live packets bring it back to the free ones, see `release`.
@@ -49,7 +49,7 @@ impl Arena {
         Some(&mut chunk.memory[chunk.used_bytes..][..MAX_BYTES])
     }
 
-    /// Keeps the first `bytes` of the room that was given last.
+    /// Stores the first `bytes` of the last room as a packet.
     pub(crate) fn keep(&mut self, bytes: usize) -> Handle {
         let chunk = &mut self.chunks[self.filling];
         let handle = Place { chunk: self.filling, offset: chunk.used_bytes, bytes }.handle();
@@ -58,18 +58,18 @@ impl Arena {
         handle
     }
 
-    /// The bytes of a packet that was kept.
+    /// Bytes of a stored packet.
     pub(crate) fn bytes(&self, handle: Handle) -> &[u8] {
         let place = Place::of(handle);
         &self.chunks[place.chunk].memory[place.offset..][..place.bytes]
     }
 
-    /// The packet that was kept last is to be released once more than before: one of its pieces needs it too.
+    /// Adds a reference to the last packet: one of its segments needs it too.
     pub(crate) fn share(&mut self, handle: Handle) {
         self.chunks[Place::of(handle).chunk].live_packets += 1;
     }
 
-    /// Of the super-packet that was kept last only the pieces `taken` are needed: the model dropped the others.
+    /// Reduces the last super-packet to the segments `taken`; the model dropped the others.
     pub(crate) fn keep_pieces(&mut self, handle: Handle, cutter: &Cutter, taken: &[u16]) {
         let place = Place::of(handle);
         let chunk = &mut self.chunks[place.chunk];
@@ -77,15 +77,15 @@ impl Arena {
         chunk.used_bytes = place.offset + pieces::keep(packet, cutter, taken);
     }
 
-    /// Forgets the packet that was kept last: the model dropped all of it. Its room is there again at once, or a burst
-    /// of drops would use up what the path needs.
+    /// Frees the last packet, all of which the model dropped. Its room is reused at once, or a burst of drops would
+    /// fill the arena.
     pub(crate) fn take_back(&mut self, handle: Handle) {
         let place = Place::of(handle);
         self.chunks[place.chunk].used_bytes = place.offset;
         self.release(handle);
     }
 
-    /// Forgets a packet, or what one of its pieces needed of it.
+    /// Drops a reference to a packet, and frees it with the last one.
     pub(crate) fn release(&mut self, handle: Handle) {
         let place = Place::of(handle);
         let chunk = &mut self.chunks[place.chunk];
@@ -105,7 +105,7 @@ impl Chunk {
     }
 }
 
-/// What a [`Handle`] says here: 20 bits each for length and offset, the chunk above them.
+/// Layout of a [`Handle`]: 20 bits each for length and offset, the chunk above them.
 struct Place {
     chunk: usize,
     offset: usize,

@@ -1,28 +1,28 @@
-//! Where the payload of a super-packet's pieces lies once the model has taken some of them and dropped others.
+//! Layout of a super-packet in memory after the model took some of its segments and dropped others.
 //!
-//! What was dropped behind the last piece is simply cut off. If much was dropped before it, as when only the short last
-//! piece found room in a queue, the payload that is left moves together, and a table behind it says which pieces these
-//! are: otherwise a full queue of such pieces would hold many times the memory that it counts.
+//! The payload behind the last segment taken is cut off. If much was dropped before it, as when only the short last
+//! segment fitted into a queue, the remaining payload is moved together, and a table behind it lists the segments.
+//! Otherwise a full queue of such segments would hold many times the memory that it counts.
 
 use std::ops::Range;
 
 use link::Cutter;
 use net::tun::HEADER_BYTES;
 
-/// Part of a packet in memory that pieces which were dropped may take up; see [`keep`].
+/// Upper limit of the unused part of a packet in memory; see [`keep`].
 const WASTE_PART: usize = link::WASTE_PART as usize;
 
-/// No device sets this bit of the header's flags (virtio 1.2, section 5.1.6), and pieces are sent with headers of their
-/// own: it says that there is a table.
+/// Marks a packet with a table. Devices never set this bit of the header's flags (virtio 1.2, section 5.1.6), and
+/// segments are sent with headers of their own.
 const MARK: u8 = 0x80;
-/// Fields of the header that say how many entries it has, and how many bytes of payload lie before it. What a device
-/// means by them is of no use for pieces, and [`Cut`](net::tun::Cut) does not look.
+/// Header fields for the number of table entries and the bytes of payload before the table. Their virtio meaning does
+/// not apply to segments, and [`Cut`](net::tun::Cut) does not read them.
 const ENTRIES: Range<usize> = 2..4;
 const BEFORE: Range<usize> = 8..10;
 const ENTRY_BYTES: usize = size_of::<u16>();
 
-/// Keeps of `packet`, as a device gave it, what the pieces `taken` need (one at least, in order); how many bytes these
-/// are. At most one [`WASTE_PART`]th of them is of no use.
+/// Reduces `packet`, with the device's header, to the segments `taken` (at least one, in order) and returns its new
+/// length. At most one [`WASTE_PART`]th of it is unused.
 pub(crate) fn keep(packet: &mut [u8], cutter: &Cutter, taken: &[u16]) -> usize {
     let last = taken[taken.len() - 1];
     let cut_off = HEADER_BYTES + payload(cutter, last).end;
@@ -44,13 +44,13 @@ pub(crate) fn keep(packet: &mut [u8], cutter: &Cutter, taken: &[u16]) -> usize {
         entry.copy_from_slice(&piece.to_ne_bytes());
     }
     packet[0] |= MARK;
-    // Both are at most what an IP packet holds.
+    // Both fit, since an IP packet is limited to 64 KiB.
     packet[ENTRIES].copy_from_slice(&(taken.len() as u16).to_ne_bytes());
     packet[BEFORE].copy_from_slice(&(payload_bytes as u16).to_ne_bytes());
     together
 }
 
-/// The payload of some pieces in a row of `packet`, all of which were taken.
+/// Payload of adjacent segments of `packet`, all of which were taken.
 pub(crate) fn payload_of<'a>(packet: &'a [u8], cutter: &Cutter, pieces: Range<u16>) -> &'a [u8] {
     let ip = &packet[HEADER_BYTES..];
     let place = cutter.payload(pieces.clone());

@@ -1,8 +1,8 @@
-//! What commands find in their environment: who they are and where the others are.
+//! Environment of the commands: the name and address of their own host, and the addresses of the others.
 
 use crate::{HostName, Side, Spec};
 
-/// The variables of a command that runs in `own`, as names and values.
+/// Variables of a command on the host `own`, as names and values.
 pub(crate) fn environment(spec: &Spec, own: HostName) -> Vec<(String, String)> {
     let usual = |host: HostName| host.address(spec.only_ipv6).to_string();
     let list = |side| spec.hosts(side).map(usual).collect::<Vec<_>>().join(" ");

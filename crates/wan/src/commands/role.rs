@@ -1,4 +1,4 @@
-//! The commands on the hosts: how they start, what they print, how they end.
+//! Commands on the hosts: start, captured output, exit.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -20,8 +20,8 @@ use crate::{HostName, Spec, WanError};
 
 /// A line longer than this is not kept.
 const LINE_MAX_BYTES: u64 = 64 << 20;
-/// How long the last line of a command that has ended may take to come: everybody on its host is gone by then, and only
-/// who has left that could still hold its output.
+/// Timeout for the last line of a command that has ended. All processes of its host are gone by then; only one that
+/// left the host could still hold the output.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// A command that ran on a host.
@@ -33,23 +33,23 @@ pub struct Role {
     pub command: Vec<String>,
     /// Its exit code; 128 and the signal's number if a signal ended it.
     pub exit_code: u8,
-    /// When it was started, on CLOCK_MONOTONIC.
+    /// Start of the command, on CLOCK_MONOTONIC.
     pub t_start_ns: u64,
-    /// When it was seen to have ended.
+    /// End of the command as observed, on CLOCK_MONOTONIC.
     pub t_end_ns: u64,
-    /// Whether it was asked to end, rather than ending by itself.
+    /// True if it was ended by the run, rather than by itself.
     pub asked_to_end: bool,
     /// The last line it printed, if that is JSON and was kept.
     pub output: Option<serde_json::Value>,
 }
 
 impl Role {
-    /// Whether it ran at the near end. Commands at the far end serve, and their codes say little.
+    /// True if it ran at the near end. Commands at the far end are servers, whose exit codes mean little.
     pub fn is_near(&self) -> bool {
         self.host.starts_with("near")
     }
 
-    /// Whether it ended with anything but 0 before anybody asked it to end.
+    /// True if it failed by itself: an exit code other than 0, and not ended by the run.
     pub const fn failed_by_itself(&self) -> bool {
         self.exit_code != 0 && !self.asked_to_end
     }
@@ -63,12 +63,12 @@ pub(crate) struct Running {
     child: Collected,
     ending: OwnedFd,
     started: Instant,
-    /// When it was seen to have ended, and its exit code.
+    /// End of the command as observed, and its exit code.
     ended: Option<(Instant, u8)>,
     last_line: Option<Receiver<Option<serde_json::Value>>>,
 }
 
-/// A child that is waited for in any case: the init of a PID namespace cannot end before its last process is collected.
+/// A child that is always reaped: the init of a PID namespace cannot end before its last process is reaped.
 struct Collected(Child);
 
 impl Drop for Collected {
@@ -98,9 +98,9 @@ impl Running {
         Running::start(nursery, (spec, host), command, words)
     }
 
-    /// Starts the command of `--near` or `--far` with a shell, as the leader of a process group, so that all of it can be ended and
-    /// a Ctrl-C at the terminal does not reach it. What it prints goes to our standard error: standard output
-    /// belongs to COMMAND.
+    /// Starts the command of `--near` or `--far` with a shell, as the leader of a process group: the run can end all
+    /// of it, and a Ctrl-C at the terminal does not reach it. Its standard output goes to our standard error:
+    /// standard output belongs to COMMAND.
     pub(crate) fn shell(
         nursery: &Nursery,
         spec: &Spec,
@@ -125,9 +125,9 @@ impl Running {
         let started = clock::now();
         let mut child = Collected(nursery.spawn_in(&host.namespace, command).map_err(failed)?);
         let last_line = child.0.stdout.take().map(|output| {
-            let (told, last_line) = channel();
-            // Nobody waits for it if it takes too long.
-            thread::spawn(move || told.send(last_json(output)));
+            let (sender, last_line) = channel();
+            // The receiver gives up after a timeout.
+            thread::spawn(move || sender.send(last_json(output)));
             last_line
         });
         let ending = child::ending(&child.0).map_err(failed)?;
@@ -154,9 +154,9 @@ impl Running {
         Ok(self.ended.map(|(_, code)| code))
     }
 
-    /// What is told of the command, which has ended. Waits until everybody who holds its output is gone, but not for
-    /// long.
-    pub(crate) fn told(self, asked_to_end: bool) -> Role {
+    /// Result of the command, which has ended. Waits until all holders of its output have closed it, up to
+    /// [`LAST_WORDS`].
+    pub(crate) fn into_role(self, asked_to_end: bool) -> Role {
         let (ended, exit_code) = self.ended.expect("it was seen to have ended");
         let output = self.last_line.and_then(|line| line.recv_timeout(LAST_WORDS).ok().flatten());
         Role {
@@ -178,7 +178,7 @@ impl AsFd for Running {
     }
 }
 
-/// As a shell says it: 128 and the number of the signal that ended it.
+/// Exit code as shells report it: 128 plus the number of the signal that ended the process.
 fn code_of(status: ExitStatus) -> u8 {
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     code as u8

@@ -1,4 +1,4 @@
-//! All hosts of a run and the commands on them: started together, ended together, and nothing left behind.
+//! All hosts of a run and the commands on them: started and ended together, without leftovers.
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,17 +17,17 @@ use crate::namespaces::Host;
 use crate::namespaces::guard::{Guard, kill_all};
 use crate::{Side, Spec, WanError};
 
-/// How long a far command may take until it listens.
+/// Timeout until a far command listens.
 const READY: Duration = Duration::from_secs(10);
-/// How soon to look whether it does, and how often at most: the kernel walks its whole table of sockets each time.
+/// First and longest interval between checks for a listener: the kernel scans its whole socket table each time.
 const LOOK_FIRST: Duration = Duration::from_millis(5);
 const LOOK_LAST: Duration = Duration::from_millis(100);
-/// How long commands have to end after SIGTERM.
+/// Time from SIGTERM to SIGKILL.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long a command's shell has of it before it gets a SIGTERM of its own.
+/// Time for the children of a shell before the shell gets a SIGTERM of its own.
 const SHELL_GRACE: Duration = Duration::from_secs(1);
 
-/// The hosts and what cleans them up. Dropped, it leaves no process in them.
+/// The hosts, and the guard and parent process that clean them up. Dropped, it leaves no process in them.
 pub(crate) struct Site {
     pub(crate) near: Vec<Arc<Host>>,
     pub(crate) far: Vec<Arc<Host>>,
@@ -89,8 +89,8 @@ impl Site {
 impl Drop for Site {
     fn drop(&mut self) {
         self.clear();
-        // Before the hosts are: whoever looks for processes by the number of a namespace must know it to be ours. Where the
-        // guard is the init of a PID namespace, all that has left its host ends with it.
+        // Before the namespaces are closed: their inode numbers may be reused. Where the guard is the init of a PID
+        // namespace, processes that left their host end with it.
         self.guard = None;
     }
 }
@@ -155,7 +155,7 @@ impl Commanded {
         self.running.ended()
     }
 
-    /// Waits until the command has ended by itself; on a signal to us it is told to, and the run is over. `None` if
+    /// Waits until the command has ended by itself. A signal to this process ends the command and the run. `None` if
     /// `stopped` became readable before.
     pub(crate) fn wait(
         &mut self,
@@ -197,9 +197,9 @@ impl Commanded {
 
     /// Ends the commands and everything they started: SIGTERM, five seconds later SIGKILL.
     ///
-    /// What a shell started is asked first, so that the shell reports how it ended. A shell that then goes on
-    /// with something else is asked a second later. What has left the shell may take its time too: a target
-    /// writes its tables last.
+    /// The children of a shell get SIGTERM first, so that the shell reports their exit code. A shell that then
+    /// continues gets one a second later. Processes that left their shell have the same time: a target writes its
+    /// tables last.
     pub(crate) fn stop_all(commands: &mut [Commanded], signals: &EndSignals) -> Result<(), WanError> {
         let give_up = clock::now() + GRACE;
         let mut alone = Vec::new();
@@ -238,9 +238,9 @@ impl Commanded {
         Ok(())
     }
 
-    /// What is told of the command, which has ended.
-    pub(crate) fn told(self) -> Role {
-        self.running.told(self.asked_to_end)
+    /// Result of the command, which has ended.
+    pub(crate) fn into_role(self) -> Role {
+        self.running.into_role(self.asked_to_end)
     }
 
     fn wait_until(&mut self, give_up: Instant) -> Result<Option<u8>, WanError> {
@@ -265,7 +265,7 @@ impl Commanded {
     }
 }
 
-/// Lets so much time pass.
+/// Waits for `time`; a signal interrupts it.
 pub(crate) fn rest(time: Duration, signals: &EndSignals) -> Result<(), WanError> {
     match readable([signals.as_fd()], Some(time))?[0] && signals.came() {
         true => Err(WanError::Interrupted),

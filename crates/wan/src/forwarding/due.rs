@@ -1,9 +1,9 @@
-//! What is due, in groups that are written at one go: pieces of one super-packet, and packets of one stream that follow
-//! each other (`link::Joint`), as a receiving card does that coalesces.
+//! Packets that are due, in groups for one write each: segments of one super-packet, and consecutive packets of one
+//! stream (`link::Joint`), as GRO would join them.
 //!
-//! A path that is on time finds one packet due and writes it. One that is late finds several, and the receiving host's
-//! TCP takes them for little more than one costs: what is late catches up, instead of falling further behind. Groups of
-//! one host are in the order in which its packets are due.
+//! A path that is on time finds one packet due and writes it. A late one finds several, and a group costs the
+//! receiving host's TCP little more than one packet: so a late path catches up instead of falling further behind.
+//! Groups of one host are in the order in which its packets are due.
 
 use event::Instant;
 use link::{Joint, Packet, Stage};
@@ -11,17 +11,17 @@ use net::tun::{self, HEADER_BYTES};
 
 use crate::buffers::Arena;
 
-/// The most that is looked at together.
+/// Most packets in one batch.
 const TOGETHER: usize = tun::PAYLOADS_MAX;
 
-/// See the file's beginning. It takes no memory for a packet.
+/// Batch of due packets. It allocates nothing for a packet.
 pub(crate) struct Due {
-    /// Those of a group are next to each other.
+    /// Packets by group.
     members: Vec<Member>,
     groups: Vec<Group>,
-    /// Groups and members that have been handed out.
+    /// Number of groups and of members that were returned.
     gone: (usize, usize),
-    /// The last group of each host, if something may be added to it.
+    /// The last group of each host, if packets may be added to it.
     open: Vec<Option<usize>>,
 }
 
@@ -30,22 +30,22 @@ pub(crate) struct Due {
 pub(crate) struct Member {
     pub(crate) scheduled: Instant,
     pub(crate) packet: Packet,
-    /// Number of its group, and its place among all.
+    /// Index of its group, and its index in the batch.
     place: (usize, usize),
 }
 
-/// Packets that are written at one go.
+/// Packets of one write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group {
     pub(crate) first: Packet,
     last: Packet,
     pub(crate) count: usize,
-    /// How they are joined, if they are several and no pieces of a super-packet.
+    /// State of the join; `None` for a single packet and for segments of a super-packet.
     pub(crate) joint: Option<Joint>,
 }
 
 impl Due {
-    /// For so many receiving hosts.
+    /// An empty batch for `hosts` receiving hosts.
     pub(crate) fn new(hosts: usize) -> Due {
         Due {
             members: Vec::with_capacity(TOGETHER),
@@ -55,7 +55,7 @@ impl Due {
         }
     }
 
-    /// The next group, and at which place its members are, of what was found last or is due now.
+    /// The next group and the index of its first member, from this batch or the next.
     pub(crate) fn next(
         &mut self,
         path: &mut impl Stage,

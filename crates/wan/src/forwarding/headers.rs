@@ -1,4 +1,4 @@
-//! What the table of packets tells of a packet's TCP header.
+//! TCP headers for the table of packets.
 
 use std::ops::Range;
 

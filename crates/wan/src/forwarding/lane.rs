@@ -1,8 +1,9 @@
-//! One direction: reads packets from the sending hosts' devices, gives them to the model, hands over what is due.
+//! One direction: reads packets from the sending hosts' devices, gives them to the model, delivers those that are
+//! due.
 //!
-//! Super-packets are cut here if the path wants single packets: their bytes stay whole, the model gets the pieces, and
-//! each piece is written with headers made for it. What is due at one time and belongs together is written together
-//! (`due.rs`); the table still has a row for each.
+//! If the path needs single packets, super-packets are segmented here: their bytes stay whole, the model gets the
+//! segments, and each segment is written with headers of its own. Adjacent packets that are due together are written
+//! together (`due.rs`); the table still has a row for each.
 
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -26,10 +27,11 @@ use crate::namespaces::Host;
 use crate::recording::Feed;
 use crate::{Side, Spec};
 
-/// Packets delivered or read before something else gets its turn.
+/// Packets delivered or read before the other direction gets its turn.
 const BATCH: usize = 16;
-/// Where rings fill meanwhile they are delivered for so long, and as many may be read: a thread that has fallen behind takes
-/// its whole turn each time, and 16 in it are fewer than a gigabit brings. Before that the wire says that it has enough.
+/// The same with rings, which fill during a delivery: its time is limited, and more packets are read. A thread that
+/// is behind uses its whole turn each time, and 16 packets in it are fewer than a gigabit brings; a full wire closes
+/// the ring earlier.
 const RING_TURN: Duration = Duration::from_micros(100);
 const RING_BATCH: usize = 64;
 
@@ -45,11 +47,11 @@ pub(crate) struct Lane {
     feed: Feed,
     segment: bool,
     due: Due,
-    /// For so long packets are delivered before something else gets its turn.
+    /// Longest delivery before the other direction gets its turn.
     turn: Duration,
-    /// When the model was last asked for what is due.
+    /// Last time at which due packets were taken from the model.
     asked_at: Instant,
-    /// Pieces of the super-packet that has just come, in a place that is kept for the next.
+    /// Segments of the last super-packet that the model took; a buffer that is reused.
     taken: Vec<u16>,
 }
 
@@ -64,7 +66,7 @@ struct Arrival {
 }
 
 impl Lane {
-    /// The way from the hosts of one end to those of the other.
+    /// The direction from the hosts of one end to those of the other.
     pub(crate) fn new(
         direction: Direction,
         [from, to]: [&[Arc<Host>]; 2],
@@ -90,27 +92,28 @@ impl Lane {
         })
     }
 
-    /// What happens at set times counts from `now`.
+    /// Sets the origin of schedules.
     pub(crate) fn begin(&mut self, now: Instant) {
         self.path.begin(now);
     }
 
-    /// When the next packet is due, or an earlier instant at which to ask again.
+    /// Time at which the next packet is due, or an earlier instant at which to call again.
     pub(crate) fn next_at(&self) -> Option<Instant> {
         self.path.next_at()
     }
 
-    /// When a ring is to be read again, if one waits. Its wire has something to do until well after that.
+    /// Time at which to read a ring again, if one is closed. Its wire has work until well after that.
     pub(crate) fn resumes_at(&self) -> Option<Instant> {
         self.from.resumes_at()
     }
 
-    /// Where packets come in, unless none is wanted now.
+    /// Readable when a packet arrives; `None` while rings are closed.
     pub(crate) fn input(&self) -> Option<BorrowedFd<'_>> {
         self.from.input()
     }
 
-    /// That no device has gone, to be asked when an input was readable and nothing came.
+    /// Checks that all devices still exist: the error of one that was removed. For an input that was readable without
+    /// a packet.
     pub(crate) fn check(&self) -> std::io::Result<()> {
         (0..self.from.count()).try_for_each(|at| self.from.host(at).device.check())
     }
@@ -120,7 +123,7 @@ impl Lane {
         self.from.rings().cloned()
     }
 
-    /// Whoever sleeps looked at the input until `t`.
+    /// Records that the inputs were watched until `t`, as in a sleep that they would have ended.
     pub(crate) fn looked_until(&mut self, t: Instant) {
         self.from.looked_until(t);
     }
@@ -130,7 +133,7 @@ impl Lane {
         let begun = clock::now();
         let mut now = begun;
         for count in 0..BATCH {
-            // What has left a ring was there before anything that is due by now.
+            // Packets that were taken from a ring are older than any that is due now.
             let taken = self.take_aside(taps.as_deref_mut());
             self.asked_at = now;
             let Some((group, at)) = self.due.next(&mut self.path, &self.arena, now) else {
@@ -231,7 +234,7 @@ impl Lane {
         Ok(turn)
     }
 
-    /// Takes what was read of rings while nobody came to it here; how many packets.
+    /// Gives the model the packets that the relief thread took from rings; their number.
     fn take_aside(&mut self, mut taps: Option<&mut Taps>) -> usize {
         let mut count = 0;
         while self.from.has_aside() {
@@ -244,8 +247,8 @@ impl Lane {
         count
     }
 
-    /// Gives the packet of so many bytes that lies in the arena's room to the model: who sent it, when it came, and for how
-    /// long nobody had looked.
+    /// Gives the model the packet of `bytes` bytes in the arena's room, with its sender, its arrival and the
+    /// uncertainty of that.
     fn take(&mut self, bytes: usize, (from, now, unseen_ns): (usize, Instant, u64), taps: Option<&mut Taps>) {
         let room = self.arena.room().expect("the packet lies there");
         let ip = &room[HEADER_BYTES..bytes];
@@ -255,7 +258,7 @@ impl Lane {
         let to = match self.switch.route(ip) {
             Route::Line(to) => to,
             Route::Switch(to) => {
-                // As on a switch whose port is full: the sender's TCP is told by what is missing.
+                // As on a switch with a full port: TCP finds the loss.
                 let _ = self.from.host(to.into()).device.write(&room[..bytes]);
                 return;
             }
@@ -283,14 +286,14 @@ impl Lane {
         }
     }
 
-    /// When the line is through with what it has, if a single host sends.
+    /// End of the line's work, if a single host sends.
     fn line_through(&self, now: Instant) -> Option<Instant> {
         let waiting = || self.rate.time_for(self.path.waiting_bytes());
         let through = || self.path.busy_until().map_or(now, |on_wire| on_wire + waiting());
         (self.from.count() == 1).then(through)
     }
 
-    /// Gives the pieces of a super-packet to the model; whether it took any.
+    /// Gives the segments of a super-packet to the model; true if it took any.
     fn push_pieces(&mut self, arrival: Arrival, cutter: &Cutter) -> bool {
         let mut taken = std::mem::take(&mut self.taken);
         taken.clear();
@@ -309,7 +312,7 @@ impl Lane {
         any
     }
 
-    /// Gives one packet that has just come to the model; whether it took it.
+    /// Gives one packet that has just arrived to the model; true if it took it.
     fn push(&mut self, packet: link::Packet) -> bool {
         let now = packet.arrived;
         match self.path.push(now, packet) {
@@ -331,7 +334,7 @@ impl Lane {
         let Some(bytes) = self.from.host(from).device.read(&mut lost)? else { return Ok(false) };
         let now = clock::now();
         let ip = &lost[HEADER_BYTES..bytes];
-        // What never was for the line is not lost by it.
+        // Link-local packets do not cross the line, so they are no loss.
         if Headers::parse(ip).is_ok_and(|headers| stays_on_link(ip, &headers)) {
             return Ok(true);
         }
@@ -348,7 +351,7 @@ impl Lane {
         Ok(true)
     }
 
-    /// What became of a packet whose bytes are in the arena.
+    /// Records the fate of a packet whose bytes are in the arena.
     fn note(&mut self, packet: &link::Packet, scheduled: Instant, egress: Instant, fate: Fate) {
         let wants = self.feed.is_traced();
         let tcp = wants.then(|| tcp_of(self.arena.bytes(packet.handle), packet.piece)).flatten();
@@ -395,13 +398,13 @@ fn write_pieces(to: &Host, packet: &[u8], pieces: Range<u16>) -> std::io::Result
     to.device.write_parts(&offload, headers.bytes(), &[payload_of(packet, &cutter, pieces)])
 }
 
-/// What is left to the host that gets a packet, or several of them in one.
+/// Offloads left to the receiving host, for a packet or for several in one.
 fn offload(cutter: &Cutter, are_several: bool) -> Offload {
     Offload {
         transport_at: cutter.transport_at() as u16,
         checksum_at: TCP_CHECKSUM as u16,
         header_bytes: cutter.headers_len() as u16,
-        // One payload is at most what a packet holds.
+        // A payload fits: an IP packet is limited to 64 KiB.
         cut: are_several.then_some(cutter.payload_per_piece() as u16),
         version: cutter.version(),
     }
@@ -415,7 +418,7 @@ impl Arrival {
     }
 }
 
-/// Who sends in a direction, and who gets it.
+/// Sending and receiving end of a direction.
 const fn ends(direction: Direction) -> [End; 2] {
     match direction {
         Direction::NearToFar => [End::Near, End::Far],
@@ -423,7 +426,7 @@ const fn ends(direction: Direction) -> [End; 2] {
     }
 }
 
-/// Who sends in a direction.
+/// Sending side of a direction.
 const fn side_of(direction: Direction) -> Side {
     match direction {
         Direction::NearToFar => Side::Near,

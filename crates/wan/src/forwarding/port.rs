@@ -1,11 +1,11 @@
-//! Where a lane reads: the device of one sending host, as fast as its wire takes packets, and the devices of several.
+//! Devices of the sending hosts of a direction, each read no faster than its card's wire.
 //!
-//! With `--ring` a device is read only as fast as a network card of the line's rate would send: what waits then waits in
-//! a TUN, which drops what it has no room for. A card does not wait for whoever reads: where nobody looked for a while
-//! what would have gone out is read at once (and `relief.rs` reads on where that is long). Before a veth pair a queue of
-//! the kernel's does that; what lies between
-//! it and us waits as well, so that no time of ours without a processor looks like a burst to the line. Every host has
-//! its own card; behind a switch several cards together may be faster than the line, whose queue then fills.
+//! With `--ring` a device is read only at the rate of a network card with the line's rate: the backlog waits in the
+//! TUN's queue, which drops on overflow. A card does not wait for a reader: after an interval without a poll, the
+//! packets that it would have sent are read at once (and `relief.rs` reads on in a long one). Before a veth pair a
+//! queue of the kernel does that; the backlog between it and the emulator waits as well, so that the line sees no
+//! burst after a time in which the emulator had no processor. Every host has its own card; behind a switch several
+//! cards together may be faster than the line, whose queue then fills.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -32,10 +32,10 @@ pub(crate) struct Ports {
     all: Vec<Port>,
     /// Not needed for a single one.
     poll: Option<Poll>,
-    /// Those that `poll` looks at.
+    /// Ports in the interest set of `poll`.
     watched: Vec<bool>,
     events: Events,
-    /// Those that have something: all of one.
+    /// Ports with input: always the one, if there is one.
     found: Vec<usize>,
     rings: Option<Arc<Rings>>,
 }
@@ -71,8 +71,8 @@ impl Ports {
         self.rings.as_ref().filter(|_| matches!(self.all[0].host.device, Device::Tun(_)))
     }
 
-    /// Whether the ring of host `at` must wait. `line_through` is when the line is through with what it has, if no other
-    /// host's packets are among that.
+    /// True if the ring of host `at` is closed. `line_through` is the end of the line's work, if it has no other
+    /// host's packets.
     pub(crate) fn is_closed(&mut self, at: usize, now: Instant, line_through: Option<Instant>) -> bool {
         let Some(rings) = &self.rings else { return false };
         let ring = &mut rings.hold().rings[at];
@@ -83,7 +83,8 @@ impl Ports {
         is_closed
     }
 
-    /// A packet of host `at` was read at `now` that takes `wire_bytes` on its card's wire; for how long nobody had looked.
+    /// Accounts for a packet of host `at`, read at `now`, of `wire_bytes` on its card's wire; returns the time since
+    /// the last poll.
     pub(crate) fn takes(&self, at: usize, now: Instant, wire_bytes: u64) -> u64 {
         let unseen_ns = self.all[at].watch.unseen_ns();
         if let Some(rings) = &self.rings {
@@ -92,19 +93,19 @@ impl Ports {
         unseen_ns
     }
 
-    /// Whether packets wait that were taken out of a ring.
+    /// True if packets that the relief thread took from a ring wait.
     pub(crate) fn has_aside(&self) -> bool {
         self.rings.as_ref().is_some_and(|rings| rings.has_aside())
     }
 
-    /// The next of them, copied into `room`, with its length.
+    /// The next of these packets, copied into `room`, with its length.
     pub(crate) fn take_aside(&mut self, room: &mut [u8]) -> Option<(Taken, usize)> {
         let (taken, bytes) = self.rings.as_ref()?.take(room)?;
         self.all[taken.from].watch.looked_until(taken.at);
         Some((taken, bytes))
     }
 
-    /// Reads one packet of host `at` into `room`, unless others wait that came before it.
+    /// Reads one packet of host `at` into `room`, unless older ones wait in the relief buffer.
     pub(crate) fn read(&self, at: usize, room: &mut [u8]) -> io::Result<Option<usize>> {
         let held = self.rings.as_ref().map(|rings| (rings.hold(), rings.has_aside()));
         if held.as_ref().is_some_and(|(_, has_aside)| *has_aside) {
@@ -113,7 +114,7 @@ impl Ports {
         self.all[at].host.device.read(room)
     }
 
-    /// Whether they are read no faster than their wires take packets.
+    /// True if devices are read no faster than their wires.
     pub(crate) fn has_rings(&self) -> bool {
         self.rings.is_some()
     }
@@ -130,12 +131,12 @@ impl Ports {
         &mut self.all[at]
     }
 
-    /// When the first ring that waits is to be read again.
+    /// Time at which the first closed ring is to be read again.
     pub(crate) fn resumes_at(&self) -> Option<Instant> {
         self.rings.as_ref()?.hold().rings.iter().filter_map(Ring::resumes_at).min()
     }
 
-    /// Where packets come in, unless none is wanted now.
+    /// Readable when a packet arrives; `None` while the only ring is closed.
     pub(crate) fn input(&self) -> Option<BorrowedFd<'_>> {
         match &self.poll {
             Some(poll) => Some(poll.as_fd()),
@@ -143,8 +144,8 @@ impl Ports {
         }
     }
 
-    /// Looks which of the ports have something and may be read. Of several most have nothing most of the time, and reading
-    /// each to learn that took a tenth of the thread's time with eight.
+    /// Polls for ports with input that are open. With several hosts most are idle most of the time; reading each of
+    /// eight to find that out took a tenth of the thread's time.
     pub(crate) fn look(&mut self) -> io::Result<()> {
         if self.poll.is_none() {
             return Ok(());
@@ -171,7 +172,7 @@ impl Ports {
         self.found.get(index).copied()
     }
 
-    /// Who waits is woken by `at` only while that is open.
+    /// Sets whether `at` is in the interest set.
     fn look_at(&mut self, at: usize, open: bool) -> io::Result<()> {
         if let Some(poll) = &self.poll
             && self.watched[at] != open
@@ -183,7 +184,7 @@ impl Ports {
         Ok(())
     }
 
-    /// Whoever sleeps looked at the inputs until `t`.
+    /// Records that the inputs were watched until `t`.
     pub(crate) fn looked_until(&mut self, t: Instant) {
         self.all.iter_mut().for_each(|port| port.watch.looked_until(t));
     }

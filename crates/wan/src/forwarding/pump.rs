@@ -1,14 +1,14 @@
-//! The thread that moves packets from each device to the other, every one at its time.
+//! The thread that moves packets between the devices, each at its scheduled time.
 //!
-//! One thread serves both directions: the answer to a packet (an acknowledgement, the next data) is made inside
-//! the write that delivers it, and is read without waking anybody. Two threads spent twice the CPU time on
-//! waking each other and left a machine of two processors no room for what is measured.
+//! One thread serves both directions: the answer to a packet (an acknowledgement, the next data) is made inside the
+//! write that delivers it, and is read without a wake-up. Two threads spent twice the CPU time on waking each other
+//! and left the measured programs no room on a machine of two processors.
 //!
-//! The thread sleeps until shortly before the next packet is due or one comes in, and spins over the rest: a
-//! sleeping processor wakes some tens of microseconds late. While it spins it still looks for input, so that
-//! packets are stamped when they come. It never sleeps for longer than a heartbeat: a packet that came while the thread
-//! was stopped is stamped late, and [`Watch`](super::watch::Watch) tells by how much at most. It never allocates for a packet, never writes a file, and drops only
-//! what the model says or what it then reports.
+//! The thread sleeps until shortly before the next packet is due or one arrives, and spins over the rest: a sleeping
+//! processor wakes some tens of microseconds late. While it spins it still polls the inputs, so that packets get the
+//! time of their arrival. It never sleeps for longer than a heartbeat: a packet that arrived while the thread was
+//! stopped is timestamped late, and [`Watch`](super::watch::Watch) bounds that error. It never allocates for a
+//! packet, never writes a file, and drops only packets that the model drops or that it reports.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -40,29 +40,29 @@ pub(crate) struct Pump {
     lanes: [Lane; 2],
     taps: Option<Taps>,
     signals: Arc<Signals>,
-    /// It runs there; anywhere if `None`.
+    /// Processor of the thread; `None` for any.
     cpu: Option<usize>,
     /// Ends with the thread.
     _relief: Option<Relief>,
 }
 
-/// What the thread is told from outside.
+/// Control of the thread by its owner.
 pub(crate) struct Signals {
     over: AtomicBool,
-    /// When COMMAND started; 0 until it has.
+    /// Start of COMMAND; 0 before it.
     begun_ns: AtomicU64,
     wake: Wake,
     sign: Arc<Sign>,
 }
 
-/// What moving packets cost over the whole run.
+/// CPU time of moving packets over the whole run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Cost {
     /// CPU time of the thread, including the receiving host's TCP, which runs in it.
     pub cpu_ns: u64,
     /// Part of it that was spinning.
     pub spin_ns: u64,
-    /// Whether the kernel gave the thread real-time priority.
+    /// True if the kernel granted the thread real-time priority.
     pub realtime: bool,
 }
 
@@ -77,7 +77,7 @@ impl Signals {
         Ok(Arc::new(signals))
     }
 
-    /// COMMAND starts: what happens at set times counts from here.
+    /// Sets the origin of schedules: the start of COMMAND.
     pub(crate) fn begin(&self, now: Instant) {
         self.begun_ns.store(now.as_nanos(), Ordering::Release);
     }
@@ -107,14 +107,15 @@ impl Pump {
         Ok(Pump { lanes, taps, signals, cpu: processors.pump, _relief: relief })
     }
 
-    /// Moves packets until somebody says stop. An error is one of reading a device, which ends the run.
+    /// Moves packets until `Signals::stop`. An error is one of reading a device, which ends the run.
     pub(crate) fn run(mut self) -> std::io::Result<Cost> {
         if let Some(cpu) = self.cpu {
             scheduling::keep_to(&[cpu])?;
         }
         let realtime = scheduling::realtime(PRIORITY).is_ok();
         scheduling::exact_timers()?;
-        // Without it (no root, no such device) packets are stamped later by what waking takes; the self-test shows it.
+        // Without it (no root, no such device) packets are timestamped later by the wake-up latency; the self-test
+        // shows it.
         let _awake = scheduling::stay_awake().ok();
         let mut share = Share::new(clock::now(), clock::thread_cpu_ns());
         let mut spin = Spin::new(clock::now());
@@ -153,8 +154,8 @@ impl Pump {
         Ok(Cost { cpu_ns: clock::thread_cpu_ns(), spin_ns: spin.spent_ns, realtime })
     }
 
-    /// Sleeps, or spins if something is due at once, it may and there is budget to. Whether an input, or the signal, was
-    /// readable.
+    /// Sleeps, or spins if a packet is due at once, `may_spin` and the budget allows it. True if an input, or the
+    /// signal, was readable.
     fn rest(&mut self, spin: &mut Spin, may_spin: bool) -> std::io::Result<bool> {
         let [out, back] = &self.lanes;
         let due = out.next_at().into_iter().chain(back.next_at()).min();
@@ -182,18 +183,18 @@ impl Pump {
     }
 }
 
-/// How long to spin: as long as the machine usually oversleeps, out of a budget that fills at
+/// Spinning before a due packet: as long as the machine usually oversleeps, within a budget that fills at
 /// [`SPIN_PERCENT`] of the time.
 struct Spin {
-    /// What nine of ten sleeps do not exceed their time by.
+    /// 90th percentile of oversleeping.
     oversleep_ns: u64,
     saved_ns: u64,
     filled: Instant,
     spent_ns: u64,
 }
 
-/// How fast the estimate of oversleeping follows: up by this when a sleep was longer, down by a ninth of it when
-/// it was shorter, which settles where one of ten is longer.
+/// Step of the estimate of oversleeping: up by this after a longer sleep, down by a ninth of it after a shorter one,
+/// so that it settles at the 90th percentile.
 const LEARN_NS: u64 = 900;
 
 impl Spin {
@@ -202,7 +203,7 @@ impl Spin {
         Spin { oversleep_ns, saved_ns: SPIN_SAVED_NS, filled: now, spent_ns: 0 }
     }
 
-    /// How long before a packet is due to stop sleeping.
+    /// Time before a due packet at which to stop sleeping.
     fn margin(&mut self, now: Instant) -> Duration {
         let earned_ns = now.since(self.filled).as_nanos() as u64 * SPIN_PERCENT / 100;
         self.saved_ns = (self.saved_ns + earned_ns).min(SPIN_SAVED_NS);
@@ -219,7 +220,7 @@ impl Spin {
         }
     }
 
-    /// Spins from `start` until `end` or until `interrupted` says so. Returns when that was.
+    /// Spins from `start` until `end` or until `interrupted` returns true. Returns the end of the spin.
     fn until(
         &mut self,
         start: Instant,

@@ -1,10 +1,10 @@
-//! Takes packets out of short rings while the thread that moves them stands still.
+//! Relief: a second thread that empties short rings while the thread that moves packets is stalled.
 //!
-//! A network card sends what is in its ring whatever becomes of the host's processors. Here the ring is emptied by a
-//! thread, and a machine that takes its processor away for 4 ms, as hosts of virtual ones do, lets a ring of 80 packets
-//! overflow at 1 Gb/s within one: a congestion that no card has. So a second thread, on one of the hosts' processors, looks again and
-//! again whether the first one still does. If not it reads on at the rate of the wire and puts the packets aside, with the
-//! times at which they left the ring. Nothing is delivered meanwhile: what crosses the path then is late, and counts as that.
+//! A network card sends from its ring independent of the host's processors. Here a thread empties the ring. If a
+//! hypervisor takes its processor away for 4 ms, a ring of 80 packets overflows at 1 Gb/s within one: congestion that
+//! no card has. So a second thread, on one of the hosts' processors, checks periodically that the first one polls. If
+//! not, it reads at the rate of the wire and buffers the packets with the times at which they left the ring. It
+//! delivers nothing: packets that cross the path then are late, and count as such.
 
 use std::collections::VecDeque;
 use std::io;
@@ -25,15 +25,15 @@ use crate::namespaces::Host;
 
 /// Time without a poll after which the first thread counts as stalled.
 const STILL_AFTER: Duration = Duration::from_micros(200);
-/// How often to look at it: so many times while a ring is filled, and no more often than this.
+/// Checks per fill time of a ring, and their shortest interval.
 const LOOKS: u32 = 8;
 const LOOK_MIN: Duration = Duration::from_micros(100);
-/// Rings that hold more outlast what machines take away.
+/// Longer rings outlast the usual stalls.
 const RING_MAX: Duration = Duration::from_millis(20);
-/// Packets put aside, in bytes: 20 ms of a gigabit.
+/// Size of the relief buffer: 20 ms at 1 Gb/s.
 const ASIDE_BYTES: usize = 2 << 20;
 
-/// Where the packets of a ring come from.
+/// Input of a ring.
 pub(crate) trait Source {
     /// Reads one with its header into `buffer`, which has [`MAX_BYTES`]; `None` if none waits.
     fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>>;
@@ -45,11 +45,11 @@ impl Source for Arc<Host> {
     }
 }
 
-/// The rings of a lane, as both threads have them.
+/// The rings of a direction, shared by both threads.
 pub(crate) struct Rings<S = Arc<Host>> {
     sources: Vec<S>,
     inner: Mutex<Inner>,
-    /// Something has been put aside.
+    /// True if the relief buffer has packets.
     has_aside: AtomicBool,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Inner {
     aside: Aside,
 }
 
-/// Packets that have left a ring and have not been given to the model.
+/// Relief buffer: packets that have left a ring and were not given to the model.
 #[derive(Default)]
 struct Aside {
     bytes: Vec<u8>,
@@ -75,10 +75,10 @@ pub(crate) struct Taken {
     place: Range<usize>,
 }
 
-/// What the thread that moves packets says of itself.
+/// Liveness signal of the thread that moves packets.
 #[derive(Default)]
 pub(crate) struct Sign {
-    /// It looks again by then.
+    /// Time of its next poll, at the latest.
     until_ns: AtomicU64,
 }
 
@@ -89,17 +89,17 @@ impl<S: Source> Rings<S> {
         Rings { sources, inner: Mutex::new(inner), has_aside: AtomicBool::new(false) }
     }
 
-    /// Keeps the other thread away from the rings. What either does while it has them is done packet by packet.
+    /// Locks the rings. Both threads hold the lock for one packet at a time.
     pub(crate) fn hold(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether packets have been put aside: they are to be taken before another is read, or asked for.
+    /// True if the relief buffer has packets: they come before any that is read now.
     pub(crate) fn has_aside(&self) -> bool {
         self.has_aside.load(Ordering::Acquire)
     }
 
-    /// The next packet that was put aside, copied into `room`, with its length.
+    /// The next packet of the relief buffer, copied into `room`, with its length.
     pub(crate) fn take(&self, room: &mut [u8]) -> Option<(Taken, usize)> {
         let aside = &mut self.hold().aside;
         let Some(taken) = aside.packets.pop_front() else {
@@ -121,7 +121,7 @@ impl<S: Source> Rings<S> {
     }
 
     fn relieve_one(&self, from: usize, now: Instant, looked: Instant) -> bool {
-        // Whoever has them is at work.
+        // A lock that is taken means that the other thread works.
         let Ok(mut inner) = self.inner.try_lock() else { return false };
         let Inner { rings, aside } = &mut *inner;
         let ring = &mut rings[from];
@@ -149,7 +149,7 @@ impl<S: Source> Rings<S> {
 }
 
 impl Sign {
-    /// The thread is alive, and looks again by `until`.
+    /// Announces the next poll, at `until` at the latest.
     pub(crate) fn show(&self, until: Instant) {
         self.until_ns.store(until.as_nanos(), Ordering::Release);
     }
@@ -159,7 +159,7 @@ impl Sign {
     }
 }
 
-/// The other thread; it ends when this is dropped.
+/// The relief thread; it ends when this is dropped.
 pub(crate) struct Relief {
     thread: Option<JoinHandle<()>>,
     over: Wake,
@@ -177,11 +177,11 @@ impl Relief {
             return Ok(None);
         }
         let over = Wake::new()?;
-        let told = over.clone();
+        let stopped = over.clone();
         let period = (ring / LOOKS).max(LOOK_MIN);
         let work = move || {
             look_after(&rings, &sign, cpu, || {
-                wait::readable([told.as_fd()], Some(period)).is_ok_and(|[is_over]| !is_over)
+                wait::readable([stopped.as_fd()], Some(period)).is_ok_and(|[is_over]| !is_over)
             });
         };
         let thread = thread::Builder::new().name("relief".to_owned()).spawn(work)?;
@@ -192,13 +192,13 @@ impl Relief {
 impl Drop for Relief {
     fn drop(&mut self) {
         self.over.wake();
-        // It has nothing to say.
+        // The thread returns nothing.
         self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// What it does on its processor for as long as `pause` says. It runs before ordinary threads there: where all processors
-/// were away, a sender that is back is not before it.
+/// Work of the relief thread on its processor while `pause` returns true. It runs at real-time priority there: if all
+/// processors were away, a sender that is back does not come before it.
 fn look_after(rings: &[Arc<Rings>], sign: &Sign, cpu: usize, pause: impl Fn() -> bool) {
     // Where it may not, it is late as well now and then, and helps less.
     let _ = scheduling::keep_to(&[cpu]);
@@ -245,7 +245,7 @@ mod tests {
     fn what_the_wire_has_room_for_is_put_aside_in_order_with_its_times() {
         let rings = Rings::new(vec![Endless(Cell::new(0))], vec![ring()]);
         assert!(!rings.has_aside());
-        // Nobody has looked since the beginning; for 2 ms it is read by the second thread.
+        // No poll since the beginning; for 2 ms the second thread reads.
         for at in (100..=2_100).step_by(100) {
             rings.relieve(us(at), us(0));
         }

@@ -6,17 +6,17 @@ use event::{BitRate, Instant};
 
 use crate::namespaces::READ_AHEAD_PACKETS;
 
-/// The line is no more behind a card than this, however long nobody looked.
+/// Largest backlog of the line behind a card, after any interval without a poll.
 const BEHIND_MAX: Duration = Duration::from_millis(4);
 
-/// A host's card.
+/// Transmit ring of a host's card.
 pub(crate) struct Ring {
     rate: BitRate,
-    /// Time on the wire of what is taken out before the wire has room for it.
+    /// Serialisation time of the packets that are read ahead of the wire.
     ahead: Duration,
-    /// And of what the line may have to do besides, because the ring was emptied late: what the ring itself holds.
+    /// Largest backlog of the line after a late read of the ring: the time of a full ring.
     behind: Duration,
-    /// When the card's wire is through with what was taken so far.
+    /// End of the wire's work on the packets taken so far.
     through: Instant,
     /// When to read again.
     resume: Option<Instant>,
@@ -34,19 +34,19 @@ impl Ring {
         }
     }
 
-    /// A packet was read that takes `wire_bytes` on the card's wire. Nobody had looked since `looked`: it may have gone out
-    /// since then.
+    /// Accounts for a packet of `wire_bytes` on the card's wire. It may have left the ring at any time since the last
+    /// poll, at `looked`.
     pub(crate) fn takes(&mut self, looked: Instant, wire_bytes: u64) {
         self.through = self.through.max(looked) + self.rate.time_for(wire_bytes);
     }
 
-    /// When the wire has nothing left to do, if nobody reads before that.
+    /// Time at which the wire runs idle without a further read.
     pub(crate) const fn wants_at(&self) -> Instant {
         self.through
     }
 
-    /// Whether the wire has so much before it that the ring must wait; `line_through` is when the line is through with
-    /// what it has, if no other host's packets are among that.
+    /// True if the wire has so much work that the ring is not to be read. `line_through` is the end of the line's
+    /// work, if it has no other host's packets.
     pub(crate) fn is_closed(&mut self, now: Instant, line_through: Option<Instant>) -> bool {
         if self.resume.is_some_and(|resume| now < resume) {
             return true;

@@ -1,14 +1,14 @@
-//! How much of its processor a real-time thread may use before the kernel takes it away.
+//! Limit of a real-time thread's CPU share, below the kernel's throttling.
 //!
-//! All such threads together are to leave 50 ms of each second to others (`sched_rt_runtime_us`). Who does not is stopped when
-//! 950 ms are used, for what is left of the second, even where nobody else wants the processor: packets are 40 ms late
-//! then. So the thread counts what the kernel has counted, and sleeps a little where that would come to more.
+//! All real-time threads together leave 50 ms of each second to others (`sched_rt_runtime_us`). Above it the kernel
+//! stops them for the rest of the second, even on an idle processor, and packets are 40 ms late. So the thread
+//! accounts for its CPU time as the kernel does and sleeps a little before the limit.
 
 use std::time::Duration;
 
 use event::Instant;
 
-/// Above all ordinary threads, below what the kernel itself runs at 50 and more.
+/// Above all ordinary threads, below the kernel's own real-time threads at 50 and more.
 pub(crate) const PRIORITY: i32 = 10;
 /// Of each second, in thousandths.
 const USED_PERMILLE: i64 = 900;
@@ -16,12 +16,12 @@ const USED_PERMILLE: i64 = 900;
 const SAVED_MAX_NS: i64 = 20_000_000;
 /// Beside work, time may be spent only above this.
 const SPARE_NS: i64 = 5_000_000;
-/// How often to ask the kernel, which costs a quarter of a microsecond.
+/// Interval between reads of the thread's CPU clock, each of which costs a quarter of a microsecond.
 const ASKED: Duration = Duration::from_micros(200);
-/// It sleeps so long at a time.
+/// Length of one sleep.
 const PAUSE: Duration = Duration::from_micros(20);
 
-/// What a thread has left of its share.
+/// Remaining CPU budget of a thread.
 pub(crate) struct Share {
     left_ns: i64,
     asked: Instant,
@@ -29,12 +29,12 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// At `now` the thread has used `used_ns`.
+    /// A full budget at `now`; the thread's CPU clock reads `used_ns`.
     pub(crate) const fn new(now: Instant, used_ns: u64) -> Share {
         Share { left_ns: SAVED_MAX_NS, asked: now, used_ns }
     }
 
-    /// How long to sleep at `now`, if at all; `used_ns` tells what the thread has used.
+    /// Sleep that is needed at `now`, if any; `used_ns` reads the thread's CPU clock.
     pub(crate) fn pause(&mut self, now: Instant, used_ns: impl FnOnce() -> u64) -> Option<Duration> {
         let passed = now.since(self.asked);
         if passed < ASKED {
@@ -48,7 +48,7 @@ impl Share {
         (self.left_ns < 0).then_some(PAUSE)
     }
 
-    /// Whether there is time for more than work.
+    /// True if the budget allows spinning.
     pub(crate) const fn has_spare(&self) -> bool {
         self.left_ns > SPARE_NS
     }
@@ -58,8 +58,8 @@ impl Share {
 mod tests {
     use super::*;
 
-    /// Runs for ten seconds in steps of 10 µs of which so much is work, in permille; what is used of each second, in
-    /// milliseconds, the first one left out.
+    /// Runs for ten seconds in steps of 10 µs, a share `work_permille` of which is work; CPU time in each second but
+    /// the first, in milliseconds.
     fn used_ms(work_permille: u64) -> Vec<u64> {
         let mut share = Share::new(Instant::ZERO, 0);
         let (mut now_ns, mut used_ns) = (0, 0);

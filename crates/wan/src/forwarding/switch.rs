@@ -1,7 +1,7 @@
-//! The switch at an end with several hosts, which knows whose address is whose.
+//! The switch at an end with several hosts: forwarding by destination address.
 //!
-//! What a host sends to another of its own end passes the switch alone: it is handed over at once, meets neither rate nor
-//! delay and leaves no row in the table. What is for nobody in particular goes to the first host of the other end.
+//! Packets between hosts of one end cross the switch alone: they are delivered at once, without rate or delay, and
+//! have no row in the table. Packets for an unknown address go to the first host of the other end.
 
 use crate::{HostName, Side};
 
@@ -10,12 +10,12 @@ use crate::{HostName, Side};
 pub(crate) struct Switch {
     /// Which end.
     pub(crate) side: Side,
-    /// How many hosts this end has, and how many the other.
+    /// Number of hosts at this end, and at the other.
     pub(crate) here: usize,
     pub(crate) there: usize,
 }
 
-/// Where it sends a packet.
+/// Output of the switch for a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Route {
     /// Over the line, to a host of the other end.
@@ -25,7 +25,7 @@ pub(crate) enum Route {
 }
 
 impl Switch {
-    /// Where a packet goes that a host of this end sent.
+    /// Output for a packet that a host of this end sent.
     pub(crate) fn route(&self, ip: &[u8]) -> Route {
         if self.here == 1 && self.there == 1 {
             return Route::Line(0);

@@ -1,5 +1,5 @@
-//! Shows packets to whoever listens at the ends of the path: at the sending one when they come, at the receiving one
-//! when they are handed over. Pieces of super-packets are shown one by one, with headers of their own.
+//! Capture taps at the ends of the path: at the sending end when packets arrive, at the receiving one when they are
+//! delivered. Segments of super-packets are shown one by one, with headers of their own.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use wire::inet::Headers;
 
 use crate::buffers::payload_of;
 
-/// Somebody who listens at both ends.
+/// Sink for the packets of both ends.
 pub struct Taps(Box<dyn for<'a> Sink<Tapped<'a>> + Send>);
 
 impl Taps {
@@ -20,7 +20,7 @@ impl Taps {
         Taps(Box::new(sink))
     }
 
-    /// A packet has come that begins with its IP header, to be cut by `cutter` if there is one.
+    /// Shows a packet that arrived, from its IP header on, in the segments of `cutter` if there is one.
     pub(crate) fn came(&mut self, t: Instant, host: Host, ip: &[u8], cutter: Option<&Cutter>) {
         let Some(cutter) = cutter else { return self.whole(t, host, ip) };
         for piece in 0..cutter.pieces() {
@@ -30,7 +30,7 @@ impl Taps {
         }
     }
 
-    /// A packet, as a device gave it, was handed over, or only these pieces of it.
+    /// Shows a packet that was delivered, with the device's header, or only `pieces` of it.
     pub(crate) fn went(&mut self, t: Instant, host: Host, packet: &[u8], pieces: Option<Range<u16>>) {
         let ip = &packet[HEADER_BYTES..];
         let cutter = pieces.as_ref().and_then(|_| Cutter::new(ip, Cut::of(packet).payload_bytes as usize));
@@ -42,13 +42,13 @@ impl Taps {
         }
     }
 
-    /// Nothing moves now.
+    /// Forwards an idle moment to the sink.
     pub(crate) fn idle(&mut self, now: Instant) {
         self.0.idle(now);
     }
 
     fn whole(&mut self, t: Instant, host: Host, ip: &[u8]) {
-        // Of what is not understood, nobody knows that it is headers: whoever keeps only those does not keep it all.
+        // A packet that cannot be parsed is all payload: a sink that keeps only headers then marks it as truncated.
         let headers_len =
             Headers::parse(ip).map_or(0, |found| found.ip_header_len + found.transport_header_len);
         let (headers, payload) = ip.split_at(headers_len);

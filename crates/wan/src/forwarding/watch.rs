@@ -1,8 +1,7 @@
 //! Time since a device was last polled. A packet found there may have arrived that much earlier than its timestamp.
 //!
-//! Whoever sleeps until a packet comes is woken by it and has looked all the time, but only until the sleep was to end:
-//! what lies behind that is time in which the thread was stopped or had no processor. The thread never sleeps for
-//! longer than a heartbeat, so that it knows.
+//! A sleep that a packet ends counts as polling, but only until its planned end: later the thread was stopped or had
+//! no processor. The thread never sleeps for longer than a heartbeat, which bounds the uncertainty.
 
 use std::time::Duration;
 
@@ -24,22 +23,22 @@ impl Watch {
         Watch { looked: now, gap: Duration::ZERO, over: now }
     }
 
-    /// Somebody looked until `t`, or nobody had to.
+    /// Records that the device was polled or watched until `t`.
     pub(crate) fn looked_until(&mut self, t: Instant) {
         self.looked = self.looked.max(t);
     }
 
-    /// Somebody looks at `now`; nothing was there that came before, unless there is something now.
+    /// Records a poll at `now`: packets from before the last poll have all been read.
     pub(crate) fn look(&mut self, now: Instant) {
         let gap = now.since(self.looked);
-        // Packets that came in a gap are read in less time than it took, or they come faster than anybody reads.
+        // Packets of a gap are read in less time than it took, or they arrive faster than they can be read.
         if gap > self.gap || now >= self.over {
             (self.gap, self.over) = (gap, now + gap);
         }
         self.looked_until(now);
     }
 
-    /// Nothing is there.
+    /// Records that the device had no packet.
     pub(crate) const fn found_nothing(&mut self) {
         self.gap = Duration::ZERO;
     }
@@ -58,8 +57,8 @@ mod tests {
         Instant::from_nanos(us * 1_000)
     }
 
-    /// Looks at these times; what is to be told of the packet found then, in microseconds. None is found at a time
-    /// without one.
+    /// Polls at these times and checks the uncertainty of the packet found then, in microseconds; `None` for no
+    /// packet.
     fn check(watch: &mut Watch, looks: &[(u64, Option<u64>)]) {
         for (at, found) in looks {
             watch.look(us(*at));

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-/// Bytes that programs can get without anything being swapped out; `None` if the kernel does not tell.
+/// Memory that is available without swapping; `None` if the kernel does not report it.
 pub(crate) fn available_bytes() -> Option<u64> {
     available_in(&fs::read_to_string("/proc/meminfo").ok()?)
 }

@@ -1,9 +1,9 @@
-//! How busy others keep the machine while a path runs.
+//! Load of the machine by other programs while a path runs.
 //!
-//! Every process's time is looked at in the beginning and at the end: that of this one, of what it started and of whoever is
-//! in the run's namespaces is the run's own, that of the kernel's threads is nobody's, the rest is the others'. Those in other
-//! containers are not seen: they are what is missing when all that is known is taken from all that was not idle, less what
-//! interrupts may have taken between. An average: no short burst shows in it.
+//! CPU times of all processes are read at the beginning and at the end. Time of this process, of its children and of
+//! all processes in the run's namespaces is the run's own; time of kernel threads belongs to neither; the rest is the
+//! load of others. Processes in other containers are not visible: their time is the remainder of the busy time, less
+//! an allowance for interrupts. An average: it shows no short burst.
 
 mod memory;
 mod processors;
@@ -25,16 +25,16 @@ pub(crate) use processors::{Aside, Processors};
 /// Over less time than this the ticks are too coarse to tell.
 const TELLS_AFTER: Duration = Duration::from_secs(1);
 
-/// What the machine did while a path ran, in processors.
+/// Load of the machine while a path ran, in processors.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Machine {
-    /// Kept busy by others.
+    /// Busy with other programs.
     pub(crate) others_busy: f64,
-    /// Idle, of those that its commands might use.
+    /// Idle, among those of the run's commands.
     pub(crate) idle: f64,
-    /// All that the run might use, that which moves its packets too.
+    /// All processors of the run, with that of the emulator.
     pub(crate) cpus: usize,
-    /// For how long.
+    /// Length of the measurement.
     pub(crate) elapsed: Duration,
 }
 
@@ -61,12 +61,12 @@ struct Times {
 }
 
 impl Machine {
-    /// Whether the figures are exact enough to judge by.
+    /// True if the figures are precise enough for a verdict.
     pub(crate) fn tells(&self) -> bool {
         self.elapsed >= TELLS_AFTER
     }
 
-    /// Why the run may have waited for others; `None` if it had no reason to.
+    /// Reason why other programs may have delayed the run, if there is one.
     pub(crate) fn trouble(self) -> Option<String> {
         let Machine { others_busy, idle, cpus, .. } = self;
         (self.tells() && is_disturbed(others_busy, idle)).then(|| {
@@ -85,7 +85,7 @@ impl Meter {
         Meter { since: clock::now(), processors: processors.clone(), then }
     }
 
-    /// What the machine did since; `None` if the kernel does not tell.
+    /// Load since the start; `None` if the kernel does not report it.
     pub(crate) fn read(&self, namespaces: &[u64]) -> Option<Machine> {
         let elapsed = clock::now().since(self.since);
         Some(Times::between(self.then.as_ref()?, &Times::read(namespaces, &self.processors)?, elapsed))
@@ -158,7 +158,7 @@ mod tests {
         );
     }
 
-    /// The thread that moves packets had most of its own processor, and others took most of what was left for commands.
+    /// The thread that moves packets used most of its own processor, and other programs most of the rest.
     #[test]
     fn what_is_missing_is_missing_of_all_processors() {
         let then = times(100, 50, 10, &[]);

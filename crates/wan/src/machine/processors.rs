@@ -1,12 +1,13 @@
-//! Which processor moves packets, and which ones the hosts run on.
+//! Processors of the emulator and of the hosts.
 //!
-//! The thread that moves packets runs before all others, on a busy line most of the time. A host's process that wakes up on
-//! its processor waits until it has nothing to do, or must pause; and what it should have handed over meanwhile comes all at
-//! once, or never. Half a ring of 80 packets takes as long at 1 Gb/s. So where hosts have rings they have processors of their own:
-//! four readers behind such a ring, whose target hands their data over at their time, had 865 Mb/s then, and 727 before; Jain's
-//! index of what each had was 0.9997, and 0.988.
+//! The emulator's thread runs at real-time priority, most of the time on a busy line. A host's process that wakes up
+//! on its processor waits until it is idle or must pause; the packets that it should have sent meanwhile then come
+//! all at once, or never. Half a ring of 80 packets takes as long at 1 Gb/s. So hosts with rings have processors of
+//! their own: four readers behind such a ring, with a target that paces in user space, had 865 Mb/s with it and 727
+//! without; Jain's index was 0.9997 and 0.988.
 //!
-//! Without rings everybody runs everywhere: at 9 Gb/s hosts need all that there is, and a moment is nothing to their windows.
+//! Without rings all threads run on all processors: at 9 Gb/s hosts need every one, and a short wait is nothing to
+//! their windows.
 
 use std::io;
 
@@ -17,24 +18,24 @@ use crate::Spec;
 /// The processors that a path is run on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Processors {
-    /// Moves the packets; any if `None`.
+    /// Processor of the emulator's thread; any if `None`.
     pub(crate) pump: Option<usize>,
-    /// Everybody else runs on them.
+    /// Processors of all other threads.
     pub(crate) hosts: Vec<usize>,
 }
 
-/// Keeps a thread where hosts run, and all that it starts meanwhile; dropped, it lets it go.
+/// Restricts a thread and its children to the hosts' processors; dropped, it lifts that.
 pub(crate) struct Aside {
     before: Vec<usize>,
 }
 
 impl Processors {
-    /// Out of those that the calling thread may run on.
+    /// Divides the processors that the calling thread may use.
     pub(crate) fn of(spec: &Spec) -> io::Result<Processors> {
         Ok(Processors::among(scheduling::allowed_cpus()?, spec.ring_packets.is_some()))
     }
 
-    /// Has the calling thread, and what it starts from now on, run where hosts do.
+    /// Restricts the calling thread, and its children from now on, to the hosts' processors.
     pub(crate) fn leave_to_pump(&self) -> io::Result<Aside> {
         let before = scheduling::allowed_cpus()?;
         scheduling::keep_to(&self.hosts)?;

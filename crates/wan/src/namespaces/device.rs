@@ -7,11 +7,11 @@ use std::str::FromStr;
 use net::tun::{Offload, Tun};
 use net::veth::Veth;
 
-/// Packets that are taken out of a device's ring before its wire has room for them, so that the thread need not wake for
-/// each; the ring itself is that much shorter.
+/// Packets that are read from a device's ring ahead of its wire, so that the thread need not wake for each; the ring
+/// itself is that much shorter.
 pub(crate) const READ_AHEAD_PACKETS: u32 = 16;
 
-/// Which device the hosts are to have.
+/// Kind of the hosts' devices.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum DeviceKind {
     /// A TUN, or a veth pair where /dev/net/tun does not open.
@@ -48,7 +48,7 @@ impl Device {
         }
     }
 
-    /// That it has not gone. Reading a TUN says so itself.
+    /// Checks that the device still exists. Reading a TUN reports that itself.
     pub(crate) fn check(&self) -> io::Result<()> {
         match self {
             Device::Tun(_) => Ok(()),
@@ -56,7 +56,7 @@ impl Device {
         }
     }
 
-    /// Hands one packet with its header to the host.
+    /// Delivers one packet with its header to the host.
     pub(crate) fn write(&self, packet: &[u8]) -> io::Result<()> {
         match self {
             Device::Tun(tun) => tun.write(packet),
@@ -64,7 +64,7 @@ impl Device {
         }
     }
 
-    /// Hands one packet, whose headers and payloads lie apart, to the host.
+    /// Delivers one packet, whose headers and payloads lie apart, to the host.
     pub(crate) fn write_parts(
         &self,
         offload: &Offload,

@@ -1,13 +1,13 @@
-//! Cleans up when the runner is killed without a chance to do it itself.
+//! Guard: a process that cleans up when the runner is killed.
 //!
-//! The kernel ends the runner's own children with it; what they started (daemons, shells in the background)
-//! would live on, and its namespaces with it. A guard is a process that waits for the end of the pipe to the
-//! runner. It runs `farlun wan guard`.
+//! The kernel ends the runner's own children with it; their descendants (daemons, shells in the background) would
+//! live on, and the namespaces with them. A guard waits for the end of the pipe to the runner. It runs `farlun wan
+//! guard`.
 //!
-//! If possible it is the init of a PID namespace in which all commands run, so the kernel ends them with it,
-//! even if runner and guard are killed at the same moment. Elsewhere it kills whatever still is in the run's network
-//! namespaces. Processes are known by the number of their namespace, which the kernel gives again to another namespace once
-//! this one is gone: so the guard holds the namespaces open until it has ended.
+//! If possible it is the init of a PID namespace in which all commands run, so that the kernel ends them with it,
+//! even if runner and guard are killed at the same moment. Elsewhere it kills all processes in the run's network
+//! namespaces. It finds them by the namespace's inode number, which the kernel reuses once a namespace is gone: so
+//! the guard holds the namespaces open until it has ended.
 
 use std::io::{self, BufRead, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -21,7 +21,7 @@ use net::child::{Signal, signal};
 use net::namespace::members;
 use net::nursery::{self, Nursery};
 
-/// Number of the init of a PID namespace.
+/// PID of the init of a PID namespace.
 pub(crate) const INIT: u32 = 1;
 /// Answer of the guard when it holds the namespaces.
 const HELD: &[u8] = b"held\n";
@@ -49,7 +49,7 @@ impl Guard {
         Ok((Guard::held(command(program).spawn()?, &places)?, Nursery::plain()))
     }
 
-    /// Tells a guard where the namespaces are that it has not inherited, and waits until it holds them.
+    /// Sends a guard the paths of namespaces that it has not inherited, and waits until it holds them.
     fn held(mut process: Child, places: &[String]) -> io::Result<Guard> {
         let (line, answer) = (process.stdin.take(), process.stdout.take());
         let guard = Guard { process, line };

@@ -26,26 +26,26 @@ const DEVICE_HERE: &str = "farlun-far";
 /// Packets that may lie in a device until its thread reads them. They have not come to the path yet, so this
 /// must never drop; a window of 400 MB that TCP sends at once is 32 000 super-packets of 12 500 bytes.
 const DEVICE_QUEUE_PACKETS: u32 = 65_536;
-/// Networks that are larger than any single one can be are a default route in parts.
+/// Shortest prefix of a network; shorter ones are parts of a default route.
 const NETWORK_BITS_LEAST: u32 = 8;
-/// A ring that the kernel empties may let so much go at once after a pause, so that its timer keeps up.
+/// Burst of the kernel's token bucket that empties a ring, so that its timer keeps up.
 const RING_BURST: Duration = Duration::from_micros(100);
-/// Of an Ethernet frame on the wire, what the kernel counts: 14 bytes of header.
+/// Ethernet header, the only part of the framing that the kernel counts.
 const ETHERNET_BYTES: u32 = 14;
 
-/// Settings under /proc/sys/net of each namespace, and why.
+/// Settings under /proc/sys/net of each namespace, with reasons.
 const SYSCTLS: [(&str, &str); 6] = [
-    // What one connection learnt of the path must not start the next one, or cells contaminate each other.
+    // Metrics of one connection must not start the next one, or cells contaminate each other.
     ("ipv4/tcp_no_metrics_save", "1"),
-    // Windows grow to what the path needs; the default of 6 or 32 MB would be the limiter at every long delay.
-    // The least and the first size are the kernel's own: 1 GiB is only reached by what uses it.
+    // Windows grow up to the path's need; the default maximum of 6 or 32 MB would limit every long path. Minimum and
+    // default are the kernel's own: memory is only used as needed.
     ("ipv4/tcp_rmem", "4096 131072 1073741824"),
     ("ipv4/tcp_wmem", "4096 16384 1073741824"),
     // A connection that was idle for a retransmission timeout would start from ten packets again. That is a
     // limiter of its own, studied by a plan of its own; elsewhere it would make the figure of a cell depend on
     // how long its ends happened to pause.
     ("ipv4/tcp_slow_start_after_idle", "0"),
-    // The path carries what the commands send and little else.
+    // The path carries the commands' traffic and little else.
     ("ipv6/conf/default/accept_ra", "0"),
     ("ipv6/conf/default/accept_dad", "0"),
 ];
@@ -59,11 +59,11 @@ const REPORTED: [&str; 5] = [
     "ipv4/tcp_limit_output_bytes",
 ];
 
-/// The least that TCP buffers, as the kernel has it.
+/// Smallest TCP buffer, the kernel's own.
 const BUFFER_LEAST: u64 = 4096;
 
-/// And where a queue of the kernel's is the ring: TCP keeps what it has below it to about a millisecond at this many
-/// times its rate, in percent, and a ring of a card would never fill.
+/// For a ring in a queue of the kernel: at its default pacing ratios TCP keeps its backlog below a millisecond, in
+/// which a card's ring would never fill. In percent of its rate.
 const SYSCTLS_RING: [(&str, &str); 2] =
     [("ipv4/tcp_pacing_ss_ratio", "1000"), ("ipv4/tcp_pacing_ca_ratio", "1000")];
 
@@ -71,7 +71,7 @@ const SYSCTLS_RING: [(&str, &str); 2] =
 pub(crate) struct Host {
     pub(crate) name: HostName,
     pub(crate) namespace: Namespace,
-    /// The namespace was made for the path, and is its alone.
+    /// True if the namespace was made for the path.
     pub(crate) own: bool,
     pub(crate) device: Device,
     device_name: &'static str,
@@ -80,7 +80,7 @@ pub(crate) struct Host {
     pub(crate) sysctls: BTreeMap<String, String>,
 }
 
-/// Packets that did not come to the path.
+/// Packets that were dropped before the path.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Drops {
     /// The ring was full.
@@ -126,7 +126,7 @@ impl Host {
     pub(crate) fn here(spec: &Spec) -> Result<Host, WanError> {
         let name = HostName::from(Side::Far);
         for (address, bits) in name.addresses(spec.only_ipv6) {
-            // Who has the address may bind to it.
+            // A successful bind means that this machine has the address.
             if UdpSocket::bind((address, 0)).is_ok() {
                 return Err(WanError::AddressTaken { address, bits });
             }
@@ -141,7 +141,7 @@ impl Host {
         Ok(Host { name, namespace, own: false, device, device_name: DEVICE_HERE, ring, sysctls })
     }
 
-    /// Packets that did not come to the path since the host was made.
+    /// Packets dropped before the path since the host was made.
     pub(crate) fn drops(&self) -> Result<Drops, WanError> {
         let read = || {
             let sending = interface::transmit_drops(self.device_name)?;
@@ -157,7 +157,7 @@ impl Host {
         self.namespace.run(read).map_err(failed(self.name, "read the device's counters"))
     }
 
-    /// Whether a TCP socket listens.
+    /// True if a TCP socket listens that other hosts can reach.
     pub(crate) fn listens(&self) -> Result<bool, WanError> {
         let tables = ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"];
         let read = || Ok(tables.iter().any(|path| fs::read_to_string(path).is_ok_and(|t| has_listener(&t))));
@@ -165,7 +165,7 @@ impl Host {
     }
 }
 
-/// Prepares a namespace of the path, in which the calling thread is.
+/// Sets up a namespace of the path, the calling thread's own.
 fn settle(name: HostName, spec: &Spec) -> Result<(), WanError> {
     let has_ipv6 = sysctl_path("ipv6").exists();
     for (sysctl, value) in SYSCTLS.iter().filter(|(sysctl, _)| has_ipv6 || !sysctl.starts_with("ipv6/")) {
@@ -181,8 +181,8 @@ fn settle(name: HostName, spec: &Spec) -> Result<(), WanError> {
     interface::set_up("lo", Setting::default()).map_err(failed(name, "take up lo"))
 }
 
-/// Makes the host's device in the namespace of the calling thread. After its settings: a device copies those of
-/// ipv6/conf/default when it is made.
+/// Makes the host's device in the calling thread's namespace, after its settings: a new device copies those of
+/// ipv6/conf/default.
 fn furnish(name: HostName, spec: &Spec, device_name: &'static str) -> Result<Device, WanError> {
     let device = make(device_name, spec)?;
     let setting = Setting {
@@ -215,7 +215,7 @@ fn furnish(name: HostName, spec: &Spec, device_name: &'static str) -> Result<Dev
     }
     let ipv6 = allow_ipv6(device_name);
     for (address, bits) in name.addresses(spec.only_ipv6) {
-        // Without IPv6 there is IPv4, unless IPv6 is what was asked for.
+        // Without IPv6 the host has IPv4 alone, unless the path is for IPv6.
         if address.is_ipv6() && !ipv6 && !spec.only_ipv6 {
             continue;
         }
@@ -231,7 +231,7 @@ fn furnish(name: HostName, spec: &Spec, device_name: &'static str) -> Result<Dev
     Ok(device)
 }
 
-/// Lets a device of ours have IPv6 addresses, also where new devices have none; whether this machine has IPv6 at all.
+/// Enables IPv6 on a device of the path, also where new devices have none; false if this machine has no IPv6.
 fn allow_ipv6(device_name: &str) -> bool {
     fs::write(sysctl_path(&format!("ipv6/conf/{device_name}/disable_ipv6")), "0").is_ok()
 }
@@ -253,7 +253,7 @@ fn make(device_name: &str, spec: &Spec) -> Result<Device, WanError> {
     }
 }
 
-/// The ring that the kernel keeps for a host whose device is no TUN.
+/// Ring in a queue of the kernel, for a host whose device is no TUN.
 fn card_ring(side: Side, spec: &Spec, packets: u32) -> CardRing {
     let rate = spec.line(side).shape.rate;
     let burst_bytes = rate.bytes_in(RING_BURST).max(u64::from(READ_AHEAD_PACKETS) * spec.packet_bytes());
@@ -288,13 +288,13 @@ fn failed(name: HostName, what: impl Into<String>) -> impl FnOnce(io::Error) -> 
     move |source| WanError::SetUp { host, what, source }
 }
 
-/// These files show the namespace of the thread that opens them.
+/// Path of a setting. These files show the namespace of the thread that opens them.
 fn sysctl_path(name: &str) -> std::path::PathBuf {
     Path::new("/proc/sys/net").join(name)
 }
 
-/// The first route of a table as in /proc/net/route that has something of the network of 256 addresses around `address`
-/// and is nobody's default, be it in two halves, or four, as tunnels set it.
+/// The first route of a table as in /proc/net/route that overlaps the network of 256 addresses around `address`.
+/// Default routes do not count, also if a tunnel splits them into halves or quarters.
 fn route_in_the_way(table: &str, address: Ipv4Addr) -> Option<(Ipv4Addr, u32)> {
     let ours = u32::from(address) & 0xffff_ff00;
     table.lines().skip(1).find_map(|line| {
@@ -310,7 +310,7 @@ fn route_in_the_way(table: &str, address: Ipv4Addr) -> Option<(Ipv4Addr, u32)> {
     })
 }
 
-/// Whether a table as in /proc/net/tcp or tcp6 has a socket in state LISTEN (0A) that other hosts can reach.
+/// True if a table as in /proc/net/tcp or tcp6 has a socket in state LISTEN (0A) that other hosts can reach.
 fn has_listener(table: &str) -> bool {
     table.lines().skip(1).any(|line| {
         let mut words = line.split_whitespace().skip(1);
@@ -319,7 +319,7 @@ fn has_listener(table: &str) -> bool {
     })
 }
 
-/// Whether an address as in those tables, each 32 bits as a number of this machine, is 127.0.0.0/8 or ::1.
+/// True if an address of these tables, words of 32 bits in host byte order, is 127.0.0.0/8 or ::1.
 fn is_loopback(address: &str) -> bool {
     let words = address.split_once(':').map_or("", |(ip, _)| ip).as_bytes().chunks(8);
     let word =

@@ -1,4 +1,4 @@
-//! Hosts as network namespaces: the device and the settings of each, and the process that ends what runs in them.
+//! Hosts as network namespaces: the device and the settings of each, and the guard process that ends their processes.
 
 mod device;
 pub mod guard;

@@ -1,7 +1,7 @@
-//! What became of the packets: a thread that may be late counts them and writes the table `packets`.
+//! Fates of packets: a thread that may be late counts them and writes the table `packets`.
 //!
-//! The directions hand over batches and never wait. If this thread were too far behind, rows would be lost;
-//! they are counted, and the run is then not valid.
+//! The directions send batches and never wait. If this thread falls too far behind, rows are lost; they are counted,
+//! and the run is invalid.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,41 +22,41 @@ const BATCHES_WAITING: usize = 512;
 const LATENESS_MAX_NS: u64 = 60_000_000_000;
 const LATENESS_DIGITS: u8 = 3;
 
-/// What happened to the packets that came while COMMAND ran.
+/// Packets that arrived while COMMAND ran, and their fates.
 #[derive(Clone, Debug)]
 pub(crate) struct Traffic {
-    /// Packets as the devices handed them over, super-packets counted once.
+    /// Packets as the devices delivered them, super-packets counted once.
     pub(crate) packets: u64,
     /// The same in packets of MTU size; so are the drops.
     pub(crate) segments: u64,
-    /// The model dropped them.
+    /// Dropped by the model on a full queue.
     pub(crate) queue_full: u64,
-    /// The model lost them on the line.
+    /// Lost by the model on the line.
     pub(crate) lost: u64,
-    /// They exceeded the contract of a policer.
+    /// Dropped by a policer.
     pub(crate) policed: u64,
-    /// They came while the line was down.
+    /// Dropped during an outage.
     pub(crate) line_down: u64,
-    /// They were delivered a second time.
+    /// Delivered a second time.
     pub(crate) duplicated: u64,
-    /// The emulator had no memory for them.
+    /// Dropped by the emulator for lack of memory.
     pub(crate) no_buffer: u64,
-    /// The receiving device did not take them.
+    /// Refused by the receiving device.
     pub(crate) device_refused: u64,
-    /// Rows of the table that this thread did not keep up with.
+    /// Rows of the table that were lost.
     pub(crate) lost_rows: u64,
-    /// Actual minus scheduled delivery, and for how long nobody had looked when the packet was read.
+    /// Actual minus scheduled delivery, plus the uncertainty of the arrival.
     pub(crate) lateness: Histogram<u64>,
 }
 
-/// While COMMAND runs. Both instants are set once, by the thread that runs it.
+/// Interval in which COMMAND runs. Both instants are set once, by the thread that runs it.
 #[derive(Debug)]
 pub(crate) struct Window {
     begin_ns: AtomicU64,
     end_ns: AtomicU64,
 }
 
-/// The end of a direction's line to the collector.
+/// A direction's sender to the collector.
 pub(crate) struct Feed {
     is_traced: bool,
     rows: Vec<Packet>,
@@ -91,7 +91,7 @@ impl Window {
 }
 
 impl Feed {
-    /// Whether somebody reads all of a row, or its packet is only counted.
+    /// True if rows go to a table; otherwise packets are only counted.
     pub(crate) const fn is_traced(&self) -> bool {
         self.is_traced
     }

@@ -1,19 +1,19 @@
-//! The TCP connections whose packets the path has carried, for who must tell them from others of the same addresses:
-//! every path has the same.
+//! TCP connections whose packets the path has carried. They tell this path's connections from those of other paths,
+//! which have the same addresses.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use event::{Direction, Packet};
 
-/// One connection: number and port of the near host and of the far host.
+/// A connection: host number and port of the near and of the far end.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Connection {
     pub(crate) near: (u32, u16),
     pub(crate) far: (u32, u16),
 }
 
-/// All of them.
+/// Connections of a path so far.
 #[derive(Debug, Default)]
 pub(crate) struct Connections(Mutex<HashSet<Connection>>);
 
@@ -29,8 +29,8 @@ impl Connections {
         }
     }
 
-    /// Brings `known` up to date; whether there were any new ones. Who learns waits for a copy at most.
-    pub(crate) fn tell(&self, known: &mut Known) -> bool {
+    /// Brings `known` up to date; true if there were new ones. `learn` is blocked by the copy at most.
+    pub(crate) fn update(&self, known: &mut Known) -> bool {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let has_new = all.len() > known.0.len();
         if has_new {
@@ -40,12 +40,12 @@ impl Connections {
     }
 }
 
-/// Those that were known at a time.
+/// Copy of the connections at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Known(HashSet<Connection>);
 
 impl Known {
-    /// Takes those rows out of `rows`, from number `first`, that belong to one of them, in their order.
+    /// Removes from `rows`, from index `first` on, the rows of these connections, in order.
     pub(crate) fn claim<R>(
         &self,
         rows: &mut Vec<R>,
@@ -98,14 +98,14 @@ mod tests {
         let others = Connection { near: (1, 40_000), far: (100, 3260) };
         let mut rows = vec![Some(ours), None, Some(others), Some(ours)];
         let mut known = Known::default();
-        assert!(!connections.tell(&mut known));
+        assert!(!connections.update(&mut known));
         assert_eq!(known.claim(&mut rows, 0, |row| *row), [None], "what belongs to no connection is for all");
         let out = packet(Direction::NearToFar, ours.near, ours.far);
         let none = Packet { tcp: None, ..out };
         connections.learn(&[none]);
-        assert!(!connections.tell(&mut known));
+        assert!(!connections.update(&mut known));
         connections.learn(&[packet(Direction::FarToNear, ours.far, ours.near), out]);
-        assert!(connections.tell(&mut known) && !connections.tell(&mut known));
+        assert!(connections.update(&mut known) && !connections.update(&mut known));
         assert_eq!(known.claim(&mut rows, 2, |row| *row), [Some(ours)], "only the last");
         assert_eq!(known.claim(&mut rows, 0, |row| *row), [Some(ours)]);
         assert_eq!(rows, [Some(others)]);

@@ -1,7 +1,7 @@
-//! The table `kernel`: what the kernel itself says of the connections of the path while a run goes on.
+//! The table `kernel`: tracepoints of the kernel on the connections of the path.
 //!
-//! A thread of its own reads the tracepoints; the path and the commands never wait for it. Nothing is set up in the
-//! kernel that the end of this process would not take away.
+//! A thread of its own reads the tracepoints; the path and the commands never wait for it. Its setup in the kernel
+//! ends with this process.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -20,15 +20,14 @@ use tables::Writer;
 use super::connections::{Connection, Connections, Known};
 use crate::{HostName, Side, Spec, WanError};
 
-/// How often the rings are looked at, unless one is half full before.
+/// Interval between reads of the rings, unless one is half full before.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Rows that wait until their connection is known to be of this path, which is when the path has carried some
-/// thousand packets, or at the end.
+/// Rows that wait until their connection is known to be of this path: after some thousand packets, or at the end.
 const WAITING_MAX: usize = 1 << 20;
 const RING: u64 = 0;
 const STOP: u64 = 1;
 
-/// What was recorded of the kernel.
+/// Extent of a recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct KernelTraced {
     /// Rows of the table.
@@ -77,12 +76,12 @@ impl KernelTrace {
         Ok(KernelTrace { connections, stop, thread: Some(thread) })
     }
 
-    /// Where it wants to be told whose packets the path carries.
+    /// The connections of the path, for the collector to fill.
     pub(crate) fn connections(&self) -> Arc<Connections> {
         self.connections.clone()
     }
 
-    /// Reads what is left and closes the table. All connections of the path must be known by now.
+    /// Reads the rest and closes the table. All connections of the path must be known by now.
     pub(crate) fn finish(mut self) -> Result<KernelTraced, WanError> {
         self.stop.wake();
         let thread = self.thread.take().expect("a recording finishes once");
@@ -118,7 +117,7 @@ impl Recording {
             let Recording { tracer, names, connections, writer, waiting, known, dropped } = &mut self;
             let compared = waiting.len();
             tracer.read(|t, point| waiting.extend(row(names, t, &point)));
-            let first = if connections.tell(known) { 0 } else { compared };
+            let first = if connections.update(known) { 0 } else { compared };
             let mut rows = known.claim(waiting, first, connection_of);
             // The rings are one processor's each.
             rows.sort_by_key(|row| row.t);
@@ -137,13 +136,13 @@ impl Recording {
     }
 }
 
-/// Whose address is whose.
+/// Hosts by address.
 fn addresses(spec: &Spec) -> HashMap<IpAddr, HostName> {
     let names = [Side::Near, Side::Far].into_iter().flat_map(|side| spec.hosts(side));
     names.flat_map(|name| [(name.ipv4().into(), name), (name.ipv6().into(), name)]).collect()
 }
 
-/// The row of what happened, if it concerns the path or a block device.
+/// Row of an event, if it concerns the path or a block device.
 fn row(names: &HashMap<IpAddr, HostName>, t: Instant, point: &Point) -> Option<KernelPoint> {
     Some(match point {
         Point::Tcp(tcp) => {

@@ -1,5 +1,5 @@
-//! Packets that are dropped as was asked for, counted at the receiver: a share of loss inside its binomial 99 % interval, and
-//! the rate that a policer lets pass.
+//! Configured drops, counted at the receiver: a loss rate within its binomial 99 % interval, and the rate that a
+//! policer passes.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! Self-test of the emulator: accuracy of delay, rate and loss, and capacity.
 //!
-//! End to end and with the path's own table as the prediction: a probe's time from one device to the other host, minus
-//! what the model gave it, is what emulating added. Everything runs in this process over paths of its own. What the
-//! bounds are for is an otherwise idle machine, so that other work on it makes a figure invalid, never wrong.
+//! End to end, with the path's own table as the prediction: the time of a probe from one device to the other host,
+//! minus its delay in the model, is the error. Everything runs in this process over paths of its own. The bounds hold
+//! for an otherwise idle machine: other load makes a figure invalid, never wrong.
 
 mod capacity;
 mod check;

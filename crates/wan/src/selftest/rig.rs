@@ -28,7 +28,7 @@ pub(super) struct Rig {
     began: Instant,
 }
 
-/// What happened on it.
+/// Result of a measurement.
 pub(super) struct Seen {
     pub(super) packets: Packets,
     pub(super) traffic: Traffic,

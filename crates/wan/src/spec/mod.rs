@@ -1,4 +1,4 @@
-//! What is emulated: both directions of the path, its MTU, and the hosts at its ends.
+//! Configuration of an emulated path: both directions, the MTU, and the hosts at its ends.
 
 mod name;
 mod shown;
@@ -21,19 +21,19 @@ use crate::namespaces::DeviceKind;
 /// The path of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Spec {
-    /// What packets meet that near sends.
+    /// Line for packets that near sends.
     pub near: Line,
-    /// What packets meet that far sends.
+    /// Line for packets that far sends.
     pub far: Line,
     /// Largest packet, in bytes of IP.
     pub mtu_bytes: u32,
-    /// Decides what is left to chance.
+    /// Seed of all random decisions.
     pub seed: u64,
-    /// Packets of MTU size that each host's device holds until the line takes them. `None`: as many as come.
+    /// Capacity of each host's transmit ring, in packets of MTU size. `None`: unlimited.
     pub ring_packets: Option<u32>,
     /// Super-packets are cut into packets of MTU size before anything happens to them.
     pub segment: bool,
-    /// What TCP may buffer at each host.
+    /// Limits of TCP's buffers at each host.
     pub buffers: Buffers,
     /// Congestion control of the hosts' sockets that choose none; `None` for that of this machine.
     pub congestion: Option<String>,
@@ -49,16 +49,16 @@ pub struct Spec {
     pub device: DeviceKind,
 }
 
-/// Most that TCP may buffer at each host for a connection, in bytes; `None`: what it needs.
+/// Limits of TCP's buffers at each host for a connection, in bytes; `None`: as much as it needs.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Buffers {
-    /// Of what it receives (`tcp_rmem`); TCP offers about half of it as its window.
+    /// Receive buffer (`tcp_rmem`); TCP offers about half of it as its window.
     pub receive: Option<u64>,
-    /// Of what it sends (`tcp_wmem`).
+    /// Send buffer (`tcp_wmem`).
     pub send: Option<u64>,
 }
 
-/// What may wait in all devices that are veth pairs, in bytes; each host has its part of it.
+/// Queues of all veth pairs together, in bytes, divided among the hosts; and the largest one.
 const VETH_QUEUES_BYTES: usize = 256 << 20;
 const VETH_QUEUE_MAX_BYTES: usize = 64 << 20;
 
@@ -85,7 +85,7 @@ impl Spec {
         }
     }
 
-    /// What packets meet that `side` sends.
+    /// Line for packets that `side` sends.
     pub fn line(&self, side: Side) -> &Line {
         match side {
             Side::Near => &self.near,
@@ -102,8 +102,8 @@ impl Spec {
         HostName::first(side, count)
     }
 
-    /// The largest super-packet TCP may build, in bytes: what the wire takes in 200 µs, or all there can be if it is
-    /// cut anyway.
+    /// Largest super-packet that TCP may build, in bytes: 200 µs of the wire's rate, or the maximum if it is cut
+    /// anyway.
     pub fn gso_max_bytes(&self) -> u32 {
         match self.segment {
             true => SUPER_PACKET_MAX_BYTES as u32,
@@ -128,22 +128,21 @@ impl Spec {
         u64::from(self.mtu_bytes) + u64::from(FRAMING_BYTES)
     }
 
-    /// Memory that the packets of both directions may take, with what waits before they are read if the devices are
-    /// veth pairs.
+    /// Memory for the packets of both directions, and for the queues of veth pairs if there are any.
     pub fn memory_bytes(&self, has_veth: bool) -> u64 {
         let hosts = u64::from(self.near_hosts) + u64::from(self.far_hosts);
         let waiting = if has_veth { hosts * self.veth_queue_bytes() as u64 } else { 0 };
         self.near.memory_bytes().saturating_add(self.far.memory_bytes()).saturating_add(waiting)
     }
 
-    /// What may lie in a host's device until its thread reads it, if that is a veth pair.
+    /// Capacity of a host's queue, if its device is a veth pair.
     pub fn veth_queue_bytes(&self) -> usize {
         let hosts = usize::from(self.near_hosts) + usize::from(self.far_hosts);
         (VETH_QUEUES_BYTES / hosts.max(1)).min(VETH_QUEUE_MAX_BYTES)
     }
 
-    /// That there are as many hosts as there may be, with lines of their own that can be meant, and that no direction needs more memory than there is for it, here
-    /// and now.
+    /// Checks the number of hosts, the lines of single hosts and the policers, and that each direction has the memory
+    /// that it needs, here and now.
     pub fn check(&self) -> Result<(), WanError> {
         for (side, found) in [(Side::Near, self.near_hosts), (Side::Far, self.far_hosts)] {
             if !(1..=HOSTS_MAX).contains(&found) {

@@ -12,7 +12,7 @@ pub const HOSTS_MAX: u8 = 16;
 /// Prefix lengths of the addresses.
 const IPV4_BITS: u8 = 24;
 const IPV6_BITS: u8 = 64;
-/// What the last number of the addresses of near2 and of far2 is ahead of their place.
+/// Offset of the last number of an address from the host's place, for near2 and for far2 on.
 const NEAR_AHEAD: u32 = 10;
 const FAR_AHEAD: u32 = 100;
 
@@ -35,12 +35,12 @@ impl HostName {
         (1..=count.min(HOSTS_MAX)).map(move |place| HostName { side, place })
     }
 
-    /// At which end it is.
+    /// End of the path.
     pub const fn side(self) -> Side {
         self.side
     }
 
-    /// Which of its side it is, from 0.
+    /// Index among the hosts of its side, from 0.
     pub(crate) const fn index(self) -> usize {
         self.place as usize - 1
     }

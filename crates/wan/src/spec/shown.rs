@@ -1,4 +1,4 @@
-//! The path of a run as its JSON document shows it.
+//! The path of a run in its JSON document.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -22,20 +22,20 @@ pub struct PathShown {
     pub mtu: u32,
     /// Largest super-packet that TCP builds, in bytes.
     pub gso_max_bytes: u32,
-    /// Decides what is left to chance.
+    /// Seed of all random decisions.
     pub seed: u64,
     /// Its hosts.
     #[serde(flatten)]
     pub hosts: HostsShown,
-    /// Whether super-packets are cut before the model sees them.
+    /// True if super-packets are cut before the model sees them.
     pub segment: bool,
     /// Memory that packets under way may take.
     pub memory_bytes: u64,
     /// Rates of the lines that the near hosts have to themselves; none if they share one.
     pub near_rates_bits_per_s: Vec<u64>,
-    /// What packets meet that near sends.
+    /// Line for packets that near sends.
     pub near: LineShown,
-    /// What packets meet that far sends.
+    /// Line for packets that far sends.
     pub far: LineShown,
 }
 
@@ -69,23 +69,23 @@ pub struct LineShown {
     pub police: Option<String>,
     /// Loss as `--loss` takes it.
     pub loss: Option<String>,
-    /// The longest that packets take longer.
+    /// Largest jitter.
     pub jitter_ns: u64,
-    /// Whether packets overtake each other by jitter.
+    /// True if jitter may reorder packets.
     pub jitter_overtakes: bool,
-    /// Packets that are held back, from 0 to 1.
+    /// Share of packets that are held back, so that later ones overtake them, from 0 to 1.
     pub reorder: f64,
-    /// How long they are.
+    /// Time for which they are held back.
     pub reorder_hold_ns: u64,
-    /// Packets that arrive twice, from 0 to 1.
+    /// Share of packets that arrive twice, from 0 to 1.
     pub duplicate: f64,
     /// Period of a line that packs small frames together; 0 if it does not.
     pub merge_acks_ns: u64,
-    /// How long the receiving host's card holds an interrupt back; 0 if it does not.
+    /// Hold time of interrupt coalescing at the receiving host; 0 for none.
     pub coalesce_ns: u64,
-    /// Tick of a receiving host that looks only then; 0 if it has none.
+    /// Timer tick of a receiving host that polls only then; 0 for none.
     pub tick_ns: u64,
-    /// When the line is down, as `--down` takes it.
+    /// Outages as `--down` takes them.
     pub down: Vec<String>,
 }
 

@@ -3,9 +3,9 @@
 /// An end of the path.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Side {
-    /// Where COMMAND runs.
+    /// The end of COMMAND.
     Near,
-    /// Where the far commands run.
+    /// The end of the far commands.
     Far,
 }
 
