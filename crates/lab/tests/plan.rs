@@ -1,4 +1,4 @@
-//! Plans: what is wrong with a text, in words, and what cells a right one has.
+//! Plans: problems of a text, in words, and cells of a valid one.
 
 use lab::{LoadKind, Plan, Variant};
 

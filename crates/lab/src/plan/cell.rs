@@ -6,7 +6,7 @@ use super::keys::path::Path;
 use super::keys::target::Target;
 use super::point::Point;
 
-/// One load at one point of the matrix: what is run as one command.
+/// One load at one point of the matrix, run as one command.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cell {
     /// From 1, in the order of the plan.
@@ -19,14 +19,14 @@ pub struct Cell {
     pub load: Load,
     /// The targets there.
     pub target: Target,
-    /// What competes with it there.
+    /// Competing traffic there.
     pub backgrounds: Vec<Background>,
 }
 
-/// A directory's name has a number before it, and no more than 255 bytes.
+/// Longest slug: a directory name has a number before it and at most 255 bytes.
 const SLUG_MAX: usize = 100;
 
-/// FNV-1a, which is the same wherever and whenever it is asked.
+/// FNV-1a: the same hash on every machine and for every build.
 fn fnv1a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
@@ -59,8 +59,8 @@ impl Cell {
         }
     }
 
-    /// The seed of what is left to chance in one of its repeats: another one for every cell and repeat, the same
-    /// one whenever the plan is run with the same seed.
+    /// Seed of the random decisions of a repeat: different for every cell and repeat, the same for every run of the
+    /// plan with `seed`.
     pub fn seed(&self, seed: u64, repeat: u32) -> u64 {
         let mut random = fastrand::Rng::with_seed(seed);
         let stirred = random.u64(..) ^ ((self.number as u64) << 32) ^ u64::from(repeat);

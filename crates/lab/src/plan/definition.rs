@@ -23,7 +23,7 @@ const OF_KERNEL: &[&str] = &["cwr", "recoveries"];
 /// Size in which a plan is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Variant {
-    /// As the plan says.
+    /// The plan itself.
     Full,
     /// With the overrides of its `[quick]`.
     Quick,
@@ -38,31 +38,31 @@ pub struct Plan {
     pub name: String,
     /// One line.
     pub title: String,
-    /// What it shows, in sentences.
+    /// Purpose, in sentences.
     pub description: String,
     /// The path, before the matrix is applied.
     pub path: Path,
-    /// What varies; the last varies fastest.
+    /// Axes that vary; the last varies fastest.
     pub matrix: Vec<Axis>,
-    /// What the far hosts serve.
+    /// LUNs of the far hosts.
     pub luns: Vec<Lun>,
-    /// How they serve it, before the matrix is applied.
+    /// Options of their targets, before the matrix is applied.
     pub target: Target,
-    /// What the near hosts do, one load per cell.
+    /// Loads of the near hosts, one per cell.
     pub loads: Vec<Load>,
-    /// Programs of others that must be there.
+    /// Foreign programs that must be installed.
     pub needs: Vec<Need>,
-    /// What competes with them, before the matrix is applied.
+    /// Competing traffic, before the matrix is applied.
     pub backgrounds: Vec<Background>,
     /// Limiters for the doctor to find; with them, the one load is run as each case has it, and not as it is.
     pub cases: Vec<Case>,
-    /// The tables that are written, besides those that figures come from.
+    /// Tables to record, besides those that figures come from.
     pub record: Vec<Table>,
-    /// The figures of the report, in their order; the usual ones if the plan does not say.
+    /// Figures of the report, in order; `None` for the default ones.
     pub draw: Option<Vec<Drawing>>,
-    /// How often every cell is run.
+    /// Repeats of every cell.
     pub repeats: u32,
-    /// What must come of it.
+    /// Expectations.
     pub expects: Vec<Expect>,
     /// Its size.
     pub variant: Variant,
@@ -139,14 +139,14 @@ impl Plan {
         (self, said)
     }
 
-    /// How many places of the matrix a load has, and so cells.
+    /// Number of points of the matrix that concern a load, and so of its cells.
     pub(super) fn places_of(&self, load: &Load) -> usize {
         let axes = self.matrix.iter().filter(|axis| axis.concerns(load, &self.backgrounds));
         axes.fold(1, |places, axis| places.saturating_mul(axis.values.len()))
     }
 
-    /// Where super-packets are cut in one cell of a load they are cut in all: cells are compared, and what a packet is must
-    /// not differ between them, unless the plan compares just that.
+    /// Segments super-packets in all cells of a load if it does so in one: cells are compared, and their packets must
+    /// be alike, unless the plan compares just that.
     fn alike(&self, cells: &mut [Cell]) {
         if self.matrix.iter().any(|axis| axis.name == "segment") {
             return;
@@ -160,7 +160,7 @@ impl Plan {
         }
     }
 
-    /// A load as it is without the matrix.
+    /// Cell of a load without the matrix.
     pub(super) fn cell(&self, load: &Load) -> Cell {
         Cell {
             number: 1,
@@ -172,13 +172,13 @@ impl Plan {
         }
     }
 
-    /// Every point of the matrix, whatever it concerns.
+    /// Every point of the matrix, for any load.
     pub fn points(&self) -> Vec<Point> {
         let label = |(axis, value): &(&Axis, &Scalar)| (axis.name.clone(), value.label());
         matrix::points(&self.matrix).iter().map(|place| Point(place.iter().map(label).collect())).collect()
     }
 
-    /// Whether a load of it has the kernel's tracepoints recorded, which only root may.
+    /// True if a load records the kernel's tracepoints, which needs root.
     pub fn traces_kernel(&self) -> bool {
         let loads = self.loads.iter().filter_map(|load| load.record.as_ref());
         loads.chain([&self.record]).any(|tables| tables.contains(&Table::Kernel))

@@ -1,5 +1,5 @@
-//! A plan as JSON, for `run.json`: the same keys and the same way of writing values as the TOML, and nothing of them lost:
-//! a run goes on only as what was written down of it.
+//! A plan as JSON, for `run.json`: the keys and values of the TOML, complete, since a run is resumed only with an
+//! equal plan.
 
 use document::Scalar;
 use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! The `[matrix]` of a plan: what varies, and what of the plan each of it concerns.
+//! The `[matrix]` of a plan: its axes, and the loads that each concerns.
 
 use document::Scalar;
 
@@ -8,7 +8,7 @@ use super::keys::load::Load;
 use super::keys::path::{CONGESTION, PATH_KEYS};
 use super::keys::target::TARGET_KEYS;
 
-/// One thing that varies, with its values in the order of the plan.
+/// A key that varies, with its values in the order of the plan.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Axis {
     /// `delay`, `depth`, or for one load alone `read.depth`.
@@ -23,12 +23,12 @@ impl Axis {
         self.values.iter().map(Scalar::label)
     }
 
-    /// Whether it changes the path, and so concerns every load and `line`.
+    /// True if it changes the path, and so concerns every load and `line`.
     pub fn is_path(&self) -> bool {
         self.name != CONGESTION && PATH_KEYS.contains(&self.name.as_str())
     }
 
-    /// Whether it changes anything for this load.
+    /// True if it changes this load or its path.
     pub fn concerns(&self, load: &Load, backgrounds: &[Background]) -> bool {
         let mut beside = backgrounds.iter().filter(|background| background.is_beside(load));
         (self.is_path() && !load.has_own(&self.name))
@@ -37,7 +37,7 @@ impl Axis {
             || beside.any(|background| background_key(&self.name, background).is_some())
     }
 
-    /// Puts one of its values into a cell.
+    /// Applies one of its values to a cell.
     pub(super) fn apply(&self, value: &Scalar, cell: &mut Cell) -> Result<(), String> {
         if self.is_path() {
             return match cell.load.has_own(&self.name) {

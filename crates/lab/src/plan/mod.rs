@@ -1,7 +1,7 @@
-//! Plans: what to run over which paths, and what to expect of it. Format: `docs/plans.md`.
+//! Plans: loads, paths and expectations. Format: `docs/plans.md`.
 //!
-//! TOML in, a typed [`Plan`] out, or every problem of the text with its line. Runs nothing. A key of a plan is in `keys`,
-//! an expectation in `checks`, their reading in `read`.
+//! TOML in, a typed [`Plan`] out, or every problem of the text with its line. Runs nothing. A key of a plan is in
+//! `keys`, an expectation in `checks`, their reading in `read`.
 
 mod cell;
 mod checks;

@@ -2,16 +2,16 @@
 
 use serde_json::{Map, Value, json};
 
-/// A place in the matrix, or the part of it that concerns one load: axes and their values as written.
+/// A point of the matrix, or its part that concerns one load: axes and their values as written.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Point(pub Vec<(String, String)>);
 
-/// A part of the matrix: axes, and which of their values are in it. It is everywhere on the other axes.
+/// A region of the matrix: axes and their values in it; other axes are unrestricted.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Region(pub Vec<(String, Vec<String>)>);
 
 impl Region {
-    /// Whether it has this point, as far as that is known.
+    /// True if it contains this point, by the axes of the point.
     pub fn has(&self, point: &Point) -> bool {
         self.0.iter().all(|(axis, values)| point.value(axis).is_none_or(|v| values.iter().any(|w| w == v)))
     }
@@ -23,18 +23,18 @@ impl Point {
         self.0.iter().find(|(name, _)| name == axis).map(|(_, value)| value.as_str())
     }
 
-    /// Whether both agree on every axis that both have.
+    /// True if both have the same value on every common axis.
     pub fn agrees(&self, other: &Point) -> bool {
         self.0.iter().all(|(axis, value)| other.value(axis).is_none_or(|v| v == value))
     }
 
-    /// The same place, but elsewhere on these axes.
+    /// The point with other values on these axes.
     pub fn moved(&self, to: &[(String, String)]) -> Point {
         let rest = self.0.iter().filter(|(axis, _)| to.iter().all(|(moved, _)| moved != axis));
         Point(rest.chain(to).cloned().collect())
     }
 
-    /// Only the axes that are wanted.
+    /// The point reduced to the axes for which `wanted` is true.
     pub fn only(&self, wanted: impl Fn(&str) -> bool) -> Point {
         Point(self.0.iter().filter(|(axis, _)| wanted(axis)).cloned().collect())
     }

@@ -25,15 +25,15 @@ pub struct Lab {
 /// One run of a plan.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// What to run.
+    /// Plan to run.
     pub plan: Plan,
-    /// Where to: a directory that is not there yet, or empty, or with `resume` one that holds this run.
+    /// Directory of the run: a missing or empty one, or with `resume` one that holds this run.
     pub out: PathBuf,
-    /// Go on with the run that is there, if one is.
+    /// Resumes the run that is there, if there is one.
     pub resume: bool,
-    /// Decides the order of the cells within a repeat.
+    /// Seed of the order of cells within a repeat.
     pub seed: u64,
-    /// The command line that asked for it, quoted for a shell; the report prints it.
+    /// Command line of the user, quoted for a shell; the report prints it.
     pub command_line: String,
     /// Version of farlun.
     pub version: String,
@@ -45,7 +45,7 @@ pub struct Order {
     pub left_out: Vec<String>,
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Outcome {
     /// All its figures and checks.
@@ -56,9 +56,9 @@ pub struct Outcome {
     pub invalid: Vec<String>,
     /// Cells of which a command failed, in words.
     pub failed: Vec<String>,
-    /// Why the rest of the plan was not run, if it was not.
+    /// Reason if the rest of the plan was not run.
     pub stopped: Option<String>,
-    /// What came of its cases, as Markdown, if it has cases.
+    /// Results of its cases as Markdown, if it has cases.
     pub cases: Option<String>,
     /// Size of the plan that was run; in a smoke run checks decide nothing.
     pub variant: Variant,

@@ -20,7 +20,7 @@ use super::schedule::{Turn, Turns, expected_time, found_rate, order};
 use crate::doctor;
 use crate::plan::{Cell, Need};
 
-/// A run that goes on.
+/// A run in progress.
 struct Session<'a> {
     lab: &'a Lab,
     order: &'a Order,
@@ -29,7 +29,7 @@ struct Session<'a> {
     began: Instant,
     /// Time that the run had taken before.
     elapsed_s: f64,
-    /// How the cells that are kept were emulated; the others must be alike.
+    /// Emulation of the kept cells; new ones must match it.
     conditions: Option<Conditions>,
     /// The verdict on every repeat, with its cell.
     verdicts: Vec<(usize, Verdict)>,
@@ -37,7 +37,7 @@ struct Session<'a> {
     unsettled: BTreeMap<(usize, u32), Unsettled>,
     streak: Streak,
     forecast: Forecast,
-    /// That nobody else runs anything in this directory.
+    /// Lock on the run directory.
     _lock: Lock,
 }
 
@@ -50,7 +50,7 @@ struct Unsettled {
 }
 
 impl Lab {
-    /// Runs a plan. What goes wrong in single cells is in the outcome; an error means that there is none.
+    /// Runs a plan. Failures of single cells are in the outcome; an error means that there is none.
     pub fn run(&self, order: &Order, progress: &mut dyn Progress) -> Result<Outcome, LabError> {
         let of_loads = order.plan.loads.iter().flat_map(|load| &load.needs.programs);
         let mut needs = order.plan.needs.iter().chain(of_loads);
@@ -139,13 +139,13 @@ impl Session<'_> {
         Ok(None)
     }
 
-    /// Whether this repeat was run before and yields figures.
+    /// True if this repeat was run before and yields figures.
     fn has(&self, cell: &Cell, repeat: u32) -> bool {
         let dir = RunDir::repeat_dir(cell.number, &cell.slug(), repeat);
         self.run.cells.iter().any(|entry| entry.dir == dir)
     }
 
-    /// Runs one cell, and writes it down if it is valid or there is no attempt left; whether a signal ended it.
+    /// Runs one cell, and records it if it is valid or no attempt is left; true if a signal ended it.
     fn cell(
         &mut self,
         cell: &Cell,
@@ -221,13 +221,13 @@ impl Session<'_> {
         Ok(self.dir.save(&self.run)?)
     }
 
-    /// Whether the cell before had no path for the same reason; once is enough to say that.
+    /// True if the cell before had no path for the same reason, which is reported once.
     fn said(&self, verdict: &Verdict) -> bool {
         let no_path = matches!(verdict, Verdict::Failed { no_path: true, .. });
         no_path && self.verdicts.last().is_some_and(|(_, last)| last == verdict)
     }
 
-    /// Two cells in a row without a path, for the same reason, and none with one: no other will have one.
+    /// Reason to stop if no cell had a path and the last two failed for the same reason.
     fn no_path_at_all(&self) -> Option<String> {
         let reasons = self.verdicts.iter().map(|(_, verdict)| match verdict {
             Verdict::Failed { reason, no_path: true } => Some(reason),
@@ -249,7 +249,7 @@ impl Session<'_> {
             (0..cells.len()).filter(|index| wanted(*index)).map(|index| cells[index].words()).collect()
         };
         let failed = named(&|index| of(index).any(|v| matches!(v, Verdict::Failed { .. })));
-        // One valid repeat is enough for figures: what a busy moment spoiled is only left out.
+        // One valid repeat is enough for figures: a disturbed one is only left out.
         let invalid = named(&|index| {
             of(index).any(|v| matches!(v, Verdict::Invalid(_))) && !of(index).any(|v| *v == Verdict::Valid)
         });
@@ -270,7 +270,7 @@ impl Session<'_> {
         Ok(Outcome { tour, report_path, invalid, failed, stopped, cases: None, variant, is_waived })
     }
 
-    /// What was found of the clocks of each cell's ends, into its manifest.
+    /// Writes the clock offsets of each cell's ends into its manifest.
     fn note_clocks(&self, tour: &Tour) -> Result<(), LabError> {
         for repeat in tour.cells.iter().flat_map(|cell| &cell.repeats) {
             let Some(stack) = &repeat.stack else { continue };

@@ -10,12 +10,12 @@ use crate::plan::matrix::Axis;
 use crate::plan::point::Point;
 
 impl Expect {
-    /// Whether the plan is run often enough for its interval, if it asks for one.
+    /// True if the plan has enough repeats for the interval, if there is one.
     pub(in crate::plan) fn has_pairs(&self, plan: &Plan) -> bool {
         self.interval.is_none() || plan.repeats as usize >= PAIRS_MIN
     }
 
-    /// Whether its shape, if it asks for one, is that of two values at least: one alone has every shape.
+    /// True if the shape, if there is one, covers at least two points: one point has every shape.
     pub(in crate::plan) fn has_row(&self, plan: &Plan) -> bool {
         let Some((_, along)) = &self.shape else { return true };
         let Some(axis) = plan.matrix.iter().find(|axis| axis.name == *along) else { return false };
@@ -23,8 +23,8 @@ impl Expect {
         self.varies_along(axis, plan) && axis.labels().filter(there).count() > 1
     }
 
-    /// Whether its figure may differ along an axis. A metric that has its own place on it is the same wherever the others
-    /// are. The line is that of the first load that is named.
+    /// True if the value may differ along an axis. A metric that is pinned on the axis does not vary there. The line
+    /// is that of the first load in the expression.
     pub fn varies_along(&self, axis: &Axis, plan: &Plan) -> bool {
         let names = self.value.metrics();
         let load_of = |name: &MetricName| plan.loads.iter().find(|load| load.name == name.owner);

@@ -1,7 +1,7 @@
-//! What a figure measures, so that a time is never compared with a rate.
+//! Dimension of a figure, so that a time is never compared with a rate.
 //!
-//! Powers of seconds, bits and bytes; counts and ratios have none. Bits and bytes are kept apart, since a
-//! sum of both would be wrong by the factor between them.
+//! Powers of seconds, bits and bytes; counts and ratios have none. Bits and bytes are kept apart, since a sum of both
+//! would be wrong by a factor of eight.
 
 use std::fmt;
 use std::ops::{Div, Mul};
@@ -27,7 +27,7 @@ impl Dimension {
     /// Bytes.
     pub const SIZE: Dimension = Dimension { seconds: 0, bits: 0, bytes: 1 };
 
-    /// Of a metric with this unit.
+    /// Dimension of a metric with this unit.
     pub(in crate::plan) fn of_unit(unit: &str) -> Dimension {
         match unit {
             "s" => Dimension::TIME,

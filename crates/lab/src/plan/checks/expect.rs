@@ -9,27 +9,27 @@ use crate::plan::point::Region;
 /// One expectation; it becomes one check for every point of the matrix that is left.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Expect {
-    /// What is expected, in words.
+    /// The expectation in words.
     pub name: String,
     /// The figure.
     pub value: Expression,
-    /// How it compares with the bound.
+    /// Comparison with the bound.
     pub op: Comparison,
     /// The bound, in the unit of the check.
     pub bound: f64,
     /// Unit of the check.
     pub unit: Unit,
-    /// What the figure is to look like along an axis; otherwise it is asked at every point.
+    /// Shape of the values along an axis; `None` for a comparison at every point.
     pub shape: Option<(Shape, String)>,
-    /// What the repeats say of the figure together; otherwise it is their median that counts.
+    /// Statistic over the repeats; `None` for their median.
     pub interval: Option<Interval>,
-    /// Restricts it to these points.
+    /// Points of the matrix that it covers.
     pub only: Region,
     /// One check per point; otherwise one check of the worst point.
     pub each: bool,
 }
 
-/// What the repeats of a ratio say of it together.
+/// Statistic over the repeats of a ratio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Interval {
     /// The lower end of its 95 % interval ([`analysis::interval::lower_95`]).
@@ -46,14 +46,14 @@ impl Interval {
     }
 }
 
-/// What a row of figures looks like; it is asked as a ratio.
+/// Shape of a row of values, compared as a ratio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
-    /// The largest ÷ the smallest.
+    /// The largest value ÷ the smallest.
     Flat,
-    /// The smallest of each ÷ the one before it.
+    /// The smallest ratio of neighbours, each ÷ the one before it.
     Rising,
-    /// The largest of each ÷ the one before it.
+    /// The largest ratio of neighbours, each ÷ the one before it.
     Falling,
 }
 
@@ -68,14 +68,14 @@ impl Shape {
     }
 }
 
-/// A unit of a check, and how many of the metrics' own units it has.
+/// A unit of a check, with its size in the metrics' own unit.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Unit {
-    /// As run.json says it; empty for a ratio.
+    /// Name as in run.json; empty for a ratio.
     pub name: &'static str,
     /// A metric divided by this is in the unit.
     pub size: f64,
-    /// What it measures.
+    /// Dimension of values in the unit.
     pub dimension: Dimension,
 }
 
@@ -102,7 +102,7 @@ const fn unit(name: &'static str, size: f64, dimension: Dimension) -> Unit {
     Unit { name, size, dimension }
 }
 
-/// How an expectation may compare.
+/// Comparisons of an expectation.
 pub(in crate::plan) const COMPARISONS: [Comparison; 5] =
     [Comparison::AtLeast, Comparison::AtMost, Comparison::Above, Comparison::Below, Comparison::Equal];
 

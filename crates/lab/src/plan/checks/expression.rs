@@ -22,11 +22,11 @@ pub struct Expression {
 /// A metric as an expression names it: `read.throughput`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MetricName {
-    /// The load, or `line` for what is computed from the path alone.
+    /// The load, or `line` for figures computed from the path alone.
     pub owner: String,
-    /// Which of its figures.
+    /// Name of the figure.
     pub metric: String,
-    /// Axes of the matrix on which it is that of one place, wherever the expression is asked.
+    /// Axes on which the metric is pinned to one value, for every point of the expression.
     pub at: Vec<(String, String)>,
 }
 
@@ -48,7 +48,7 @@ enum Operator {
 }
 
 impl Expression {
-    /// Parses; the error says what was found and what was expected, with the place in characters.
+    /// Parses an expression; the error has the text found, the text expected and the place in characters.
     pub fn parse(text: &str) -> Result<Expression, String> {
         if text.chars().count() > MAX_CHARS {
             return Err(format!("an expression may have {MAX_CHARS} characters"));
@@ -61,12 +61,12 @@ impl Expression {
         }
     }
 
-    /// Its value, or `None` if a metric is missing or the result is not a finite number.
+    /// Value, or `None` if a metric is missing or the result is not a finite number.
     pub fn value(&self, mut metric: impl FnMut(&MetricName) -> Option<f64>) -> Option<f64> {
         self.root.value(&mut metric).filter(|v| v.is_finite())
     }
 
-    /// What it measures, given that of its metrics; the error says what does not go together.
+    /// Dimension, given that of the metrics; the error names the operands that do not match.
     pub(in crate::plan) fn dimension(
         &self,
         metric: impl Fn(&MetricName) -> Dimension,
@@ -74,7 +74,7 @@ impl Expression {
         self.root.dimension(&metric)
     }
 
-    /// Every metric it names, in the order of the text, each once.
+    /// Metrics in the expression, in the order of the text, each once.
     pub fn metrics(&self) -> Vec<&MetricName> {
         let mut names = Vec::new();
         self.root.collect(&mut names);
@@ -212,7 +212,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What is behind `max`.
+    /// Parses the arguments of `max`.
     fn larger(&mut self) -> Result<Node, String> {
         self.sign('(')?;
         let left = self.sum()?;

@@ -1,7 +1,7 @@
 //! A `[[background]]` of a plan: traffic that competes with the loads and is not measured.
 //!
-//! It does what a load does, between hosts of its own that share the path, from before the load's beginning until
-//! after its end.
+//! It works like a load, between hosts of its own that share the path, from before the load's beginning until after
+//! its end.
 
 use document::Scalar;
 
@@ -10,17 +10,17 @@ use super::load::{Load, MOST_HOSTS};
 /// Competing traffic.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Background {
-    /// What it does; its times mean nothing.
+    /// The load that it runs; its times are ignored.
     pub load: Load,
     /// The loads that it runs beside; all of them if there is none.
     pub beside: Vec<String>,
 }
 
-/// Keys of a load that say what is measured.
+/// Keys of a load that configure its measurement.
 const NOT_HERE: &[&str] = &["start", "window", "validity", "warmup", "warm_bulk"];
 
 impl Background {
-    /// Whether it competes with this load.
+    /// True if it competes with this load.
     pub fn is_beside(&self, load: &Load) -> bool {
         self.beside.is_empty() || self.beside.contains(&load.name)
     }

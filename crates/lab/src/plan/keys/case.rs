@@ -1,7 +1,7 @@
-//! A `[[case]]` of a plan: one or two limiters that are put into its load, for the doctor to find.
+//! A `[[case]]` of a plan: one or two limiters that are injected into its load, for the doctor to find.
 //!
-//! How strongly is drawn from the seed of the run, within the bounds that are said here. What a limiter is in terms of
-//! the path, the target and the load is decided where cases are run.
+//! Their strength is drawn by the seed of the run, within the bounds of the case. The code that runs cases translates
+//! a limiter into settings of path, target and load.
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ use super::time::PathTime;
 /// One limiter alone, or two together, on paths of some lengths.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Case {
-    /// What limits; the first of two holds the load more tightly.
+    /// Limiters; the first of two is the tighter one.
     pub limiters: Vec<Limiter>,
-    /// What the load does.
+    /// Operation of the load.
     pub op: Op,
     /// Round trips of the paths.
     pub rtts: Vec<Duration>,
-    /// Those of the quick variant.
+    /// Round trips in the quick variant.
     pub quick: Vec<Duration>,
-    /// The share of what the path gives that is left, of each limiter.
+    /// Share of the path's performance that each limiter leaves.
     pub leaves: Vec<Bounds>,
-    /// The window of its load, if not the plan's.
+    /// Window of its load, if it differs from the plan's.
     pub window: Option<PathTime>,
 }
 

@@ -1,7 +1,7 @@
-//! A rate that a run finds itself before it can be used: `0.8 * unshaped.throughput`.
+//! A rate that depends on the throughput of other loads of the run: `0.8 * unshaped.throughput`.
 //!
-//! An expression as expectations have it, over the throughput of other loads and nothing else. Measures nothing: whoever
-//! runs the plan asks for the value when those loads have been run.
+//! An expression as in expectations, over the throughput of other loads alone. Nothing is measured here: the run
+//! evaluates it after those loads.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub(in crate::plan) const FIGURE: &str = "throughput";
 /// Rates are whole numbers of this, so that people can read and type them.
 const STEP: u64 = 1_000_000;
 
-/// A rate that follows what other loads of the plan carry.
+/// Rate as an expression over the throughput of other loads of the plan.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FoundRate(Expression);
 
@@ -45,8 +45,8 @@ impl FoundRate {
         self.0.metrics().into_iter().map(|name| name.owner.as_str())
     }
 
-    /// The rate of a cell, where `figure` gives the throughput of a load at a place in bits per second; `None` if one
-    /// is missing, or what comes of them is no rate.
+    /// Rate of a cell, where `figure` gives the throughput of a load at a point in bits per second; `None` if one is
+    /// missing, or the result is no rate.
     pub fn value(
         &self,
         point: &Point,

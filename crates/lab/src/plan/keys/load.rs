@@ -1,4 +1,4 @@
-//! A `[[load]]` of a plan: one thing the near host does over the path while it is measured.
+//! A `[[load]]` of a plan: traffic of the near hosts over the path that is measured.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use super::time::PathTime;
 pub struct Load {
     /// Name, by which expectations refer to it: letters, digits, `_`.
     pub name: String,
-    /// What it does.
+    /// Kind of traffic.
     pub kind: LoadKind,
-    /// What it says of its path in another way than the plan: keys of `[path]` and their values.
+    /// Keys of `[path]` that the load overrides, with their values.
     pub path: Vec<(String, Scalar)>,
-    /// When the window opens, counted from when the load began.
+    /// Start of the window, relative to the start of the load.
     pub start: PathTime,
     /// Length of the window.
     pub window: PathTime,
@@ -29,42 +29,42 @@ pub struct Load {
     pub validity: Validity,
     /// Congestion control of both ends' sockets, or [`DEFAULT_CONGESTION`].
     pub congestion: String,
-    /// How both ends pace what they send.
+    /// Pacing at both ends.
     pub pacing: Pacing,
-    /// Near hosts that do it at the same time.
+    /// Number of near hosts that run it at the same time.
     pub initiators: u32,
-    /// What serves it instead of `farlun target`.
+    /// Server instead of `farlun target`.
     pub server: Option<ShellLine>,
-    /// The tables that are written, where they are not the plan's.
+    /// Tables to record, instead of the plan's.
     pub record: Option<Vec<Table>>,
     /// Requirements without which it is left out.
     pub needs: LoadNeeds,
-    /// It is about throughput, though its depth is given or its program is of others.
+    /// True for a load whose purpose is throughput, though its depth is fixed or its program is foreign.
     pub for_throughput: bool,
 }
 
-/// How what is sent is paced.
+/// Pacing of outgoing data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pacing {
-    /// As the ends find the path.
+    /// At the rate of the path as the policy estimates it.
     Follow,
-    /// The same, and on each connection never faster than this.
+    /// The same, at most at this rate for each connection.
     AtMost(BitRate),
-    /// Not at all: TCP sends as its window lets it.
+    /// None: TCP sends as its window allows.
     Off,
 }
 
-/// What a load does.
+/// Kind of a load.
 #[derive(Clone, PartialEq, Debug)]
 pub enum LoadKind {
     /// A raw TCP stream, as a baseline.
     Stream {
-        /// Which way the bytes go.
+        /// Direction of the bytes.
         direction: Direction,
     },
     /// Reads or writes of a LUN.
     Bench(Bench),
-    /// The same by a program that others wrote, of which nothing is seen but what our end records.
+    /// Reads or writes of a LUN by a foreign program, measured at our end alone.
     Command(Command),
 }
 
@@ -81,25 +81,25 @@ pub struct Bench {
     pub random: bool,
     /// Which LUN, counted from 0.
     pub lun: u32,
-    /// Requests that a session gives to iSCSI at a time; `None` is all.
+    /// Queue limit of a session towards iSCSI; `None` for unlimited.
     pub queue_limit: Option<u32>,
     /// Sessions of each initiator.
     pub sessions: u32,
     /// Connections of each session; `None` leaves them to the policy.
     pub connections: Option<u32>,
-    /// What decides blocks, what is outstanding and how it is sent, at both ends.
+    /// Policy of both ends for block size, depth and pacing.
     pub policy: Choice,
-    /// Far hosts that serve; the initiators take them in turn.
+    /// Number of far hosts that serve; initiators use them in turn.
     pub targets: u32,
-    /// What is asked for of how data of writes comes.
+    /// Requested limits on data of writes.
     pub bursts: Bursts,
-    /// What the program leaves out of its own figures; `None` means until the window opens.
+    /// Time that the program leaves out of its own figures; `None` means until the window opens.
     pub warmup: Option<PathTime>,
-    /// The same session first carries bulk writes for this long, so that TCP is warm.
+    /// Length of bulk writes on the same session before, so that TCP is warm.
     pub warm_bulk: Option<PathTime>,
 }
 
-/// What is asked for at the login of how data of writes comes; `None` is what costs least.
+/// Login keys for data of writes; `None` for the cheapest value.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Bursts {
     /// FirstBurstLength.
@@ -108,20 +108,20 @@ pub struct Bursts {
     pub max_bytes: Option<u64>,
     /// MaxOutstandingR2T.
     pub r2ts: Option<u32>,
-    /// InitialR2T: only what fits into a command comes before the target asks.
+    /// InitialR2T: without an R2T the target gets only immediate data.
     pub initial_r2t: bool,
 }
 
 /// Reads or writes by a program that others wrote.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Command {
-    /// How it is called.
+    /// Command line.
     pub line: ShellLine,
-    /// What it does.
+    /// Operation.
     pub op: Op,
-    /// To which LUN, counted from 0.
+    /// LUN, counted from 0.
     pub lun: u32,
-    /// For how long some of its initiators are at work before the time that counts.
+    /// Time for which some of its initiators run before the measured time.
     pub before: PathTime,
 }
 
@@ -132,7 +132,7 @@ pub enum Validity {
     Throughput,
     /// p50 at most 1 % of the RTT or 20 µs, p99 at most 5 % or 200 µs.
     Latency,
-    /// None: what is asked is how much this machine carries, however late it is.
+    /// None: for the capacity of this machine, with any lateness.
     Off,
     /// None, against the plan (`--validity off`): the figures count for no check.
     Waived,
@@ -148,9 +148,9 @@ const SMOKE_BEFORE: PathTime = PathTime { fixed: Duration::from_secs(1), round_t
 /// Hosts that a path has at most at each end.
 pub(in crate::plan) const MOST_HOSTS: u32 = 16;
 
-/// Leaves a number to the policy.
+/// Value of a key that leaves a number to the policy.
 pub(in crate::plan) const AUTO: &str = "auto";
-/// Our commands choose no congestion control: sockets have that of their host, or one of farlun's choice.
+/// Value of `congestion` without a choice: sockets have their host's default, or farlun's.
 pub const DEFAULT_CONGESTION: &str = "default";
 
 const COMMON_KEYS: &[&str] = &["start", "window", "validity", "congestion", "pacing", "initiators"];
@@ -176,9 +176,9 @@ const BENCH_KEYS: &[&str] = &[
 ];
 const COMMAND_KEYS: &[&str] = &["command", "op", "lun", "before", "server"];
 
-/// What is filled into the command of a server.
+/// Placeholders in the command of a server.
 const SERVER_PLACES: &[&str] = &["host", "port", "iqn", "dir", "farlun"];
-/// And into that of a load.
+/// Placeholders in the command of a load.
 const COMMAND_PLACES: &[&str] =
     &["host", "port", "iqn", "lun", "seconds", "before", "dir", "farlun", "number"];
 
@@ -278,8 +278,7 @@ impl Load {
         }
     }
 
-    /// Makes it as short as a smoke run has it. Windows of so few round trips carry no meaning, so no rule of validity
-    /// applies.
+    /// Shortens it to a smoke run. Windows of so few round trips carry no meaning, so no rule of validity applies.
     pub(in crate::plan) fn shorten(&mut self) {
         self.validity = Validity::Off;
         self.start = SMOKE_START;
@@ -296,12 +295,12 @@ impl Load {
         }
     }
 
-    /// Whether its path has a value of its own for this key.
+    /// True if it overrides this key of the path.
     pub fn has_own(&self, path_key: &str) -> bool {
         self.path.iter().any(|(key, _)| key == path_key)
     }
 
-    /// Its path, where the plan's is this one.
+    /// Its path: `path` with its overrides.
     pub(in crate::plan) fn path_from(&self, path: &Path) -> Path {
         let mut path = path.clone();
         for (key, value) in &self.path {
@@ -319,7 +318,7 @@ impl Load {
         }
     }
 
-    /// Whether it is served by `farlun target`.
+    /// True if `farlun target` serves it.
     pub(in crate::plan) fn has_our_target(&self) -> bool {
         self.server.is_none() && !matches!(self.kind, LoadKind::Stream { .. })
     }
@@ -329,7 +328,7 @@ impl Load {
         self.start.on(path.rtt()) + self.window.on(path.rtt())
     }
 
-    /// Whether a load of this kind has such a key.
+    /// True if a load of this kind has the key.
     pub(in crate::plan) fn takes(&self, key: &str) -> bool {
         self.keys().any(|known| known == key)
     }

@@ -1,17 +1,17 @@
-//! A `[[lun]]` of a plan: what the far hosts serve, and how.
+//! A `[[lun]]` of a plan: a store of the far hosts, with its options.
 //!
-//! The same words as `farlun target --lun` takes, read by the target's own reader; which of them a plan may say
-//! is decided here.
+//! It takes the words of `farlun target --lun`, read by the target's own parser; this file restricts those that a
+//! plan may use.
 
 use std::path::Path;
 
 use document::{Problems, Scalar, Section};
 use iscsi_target::lun::{LunSpec, Source};
 
-/// The kinds of LUN, and the one key each of them needs besides `kind`; a file may have a size instead.
+/// Kinds of LUN, and the one key that each needs besides `kind`; a file may have a size instead.
 const KINDS: &[(&str, &str)] = &[("memory", "size"), ("null", "size"), ("file", "path"), ("block", "path")];
 
-/// The keys of every kind, and what an option is called behind `--lun`.
+/// Keys of every kind, and the names of their options for `--lun`.
 const OPTIONS: &[(&str, &str)] = &[
     ("read_only", "ro"),
     ("block", "block"),
@@ -26,12 +26,12 @@ const OPTIONS: &[(&str, &str)] = &[
 #[derive(Clone, PartialEq, Debug)]
 pub struct Lun {
     spec: LunSpec,
-    /// Bytes of the file that is made for the run, if there is one.
+    /// Size of the file that is made for the run, if there is one.
     made_bytes: Option<u64>,
 }
 
 impl Lun {
-    /// The same without memory that is touched before anybody reads it.
+    /// The same LUN without preallocation.
     pub(in crate::plan) fn without_prealloc(mut self) -> Lun {
         self.spec.options.prealloc = false;
         self
@@ -77,13 +77,12 @@ impl Lun {
         Lun { spec, made_bytes: None }
     }
 
-    /// What it is made of.
+    /// Specification of the store.
     pub(crate) fn spec(&self) -> &LunSpec {
         &self.spec
     }
 
-    /// As `farlun target --lun` takes it, if a file that is made for the run is there; what is left to chance follows
-    /// from the seed.
+    /// Argument for `farlun target --lun`, with `made` for a file of the run; the seed sets its random decisions.
     pub fn argument(&self, seed: u64, made: &Path) -> String {
         let mut spec = self.spec.clone();
         if self.made_bytes.is_some() {
@@ -95,7 +94,7 @@ impl Lun {
         spec.to_string()
     }
 
-    /// As it is written down, without a seed.
+    /// Text for `run.json`, without a seed.
     pub(in crate::plan) fn words(&self) -> String {
         match self.made_bytes {
             Some(bytes) => format!("{} of {}", self.spec, crate::exact::bytes(bytes)),
@@ -103,12 +102,12 @@ impl Lun {
         }
     }
 
-    /// Bytes of the file that is to be made for a run.
+    /// Size of the file to make for a run.
     pub fn made_bytes(&self) -> Option<u64> {
         self.made_bytes
     }
 
-    /// Its size, if the plan says it.
+    /// Size, if the plan has one.
     pub(in crate::plan) fn len_bytes(&self) -> Option<u64> {
         match &self.spec.source {
             Source::Memory { len } | Source::Null { len } => Some(len.0),

@@ -1,7 +1,7 @@
-//! The `[needs]` of a plan and the `needs` of a load: programs that its commands call and that are not ours. Without one of
-//! the plan's there is no run; without one of a load's that load is left out.
+//! The `[needs]` of a plan and the `needs` of a load: foreign programs that its commands call. Without one of the
+//! plan's there is no run; without one of a load's that load is left out.
 //!
-//! Whether a program is there is asked when the plan is run, not when it is read.
+//! Programs are looked up when the plan is run, not when it is read.
 
 use document::{Problems, Section};
 use net::user;
@@ -9,9 +9,9 @@ use net::user;
 /// A program and where it is found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Need {
-    /// As the shell finds it: `tgtd`.
+    /// Name on the search path: `tgtd`.
     pub program: String,
-    /// The package that has it.
+    /// Package that contains it.
     pub package: String,
 }
 
@@ -24,7 +24,7 @@ impl Need {
         section.entries().iter().filter_map(|entry| need(entry, problems)).collect()
     }
 
-    /// Whether a shell would find it.
+    /// True if a shell would find it.
     pub fn is_met(&self) -> bool {
         let path = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&path).any(|folder| folder.join(&self.program).is_file())

@@ -1,4 +1,4 @@
-//! The `[path]` of a plan: what lies between the near and the far host.
+//! The `[path]` of a plan: the emulated line between the near and the far hosts.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -17,13 +17,13 @@ pub struct Path {
     pub delay: Duration,
     /// Rate of the line; it carries IP packets plus 38 bytes of Ethernet each.
     pub rate: BitRate,
-    /// What gives the rate once other cells have been run; until then [`Path::rate`] means nothing.
+    /// Expression for the rate, evaluated after other cells; until then [`Path::rate`] means nothing.
     pub found_rate: Option<FoundRate>,
-    /// Most bytes that rate × round trip may be: a rate that is found is lowered to it.
+    /// Largest bandwidth-delay product: a found rate is lowered to it.
     pub bdp_max_bytes: Option<u64>,
     /// Waiting queue in front of the line.
     pub queue: Queue,
-    /// What of these is different for packets that far sends.
+    /// Differences for packets that far sends.
     pub back: Back,
     /// Largest IP packet, at least 1280 bytes (RFC 8200, section 5).
     pub mtu_bytes: u32,
@@ -31,11 +31,11 @@ pub struct Path {
     pub ipv6: bool,
     /// Super-packets are cut into packets of MTU size before anything happens to them.
     pub segment: bool,
-    /// What else happens to packets: flags of `farlun wan`, without the dashes, and their values.
+    /// Impairments and host settings: flags of `farlun wan`, without the dashes, and their values.
     pub faults: BTreeMap<&'static str, String>,
 }
 
-/// What is different on the way back; `None` where both ways are alike.
+/// Values of the way back; `None` where both ways are alike.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Back {
     /// One-way propagation delay.
@@ -46,7 +46,7 @@ pub struct Back {
     pub queue: Option<Queue>,
 }
 
-/// How a waiting queue is sized.
+/// Size of a waiting queue.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Queue {
     /// Not stated: one bandwidth-delay product, at least 1 MB and 4 ms.
@@ -59,7 +59,7 @@ pub enum Queue {
     Packets(u32),
 }
 
-/// What can be said of a path.
+/// Keys of a path.
 pub(in crate::plan) const PATH_KEYS: &[&str] = &[
     "delay",
     "rate",
@@ -87,7 +87,7 @@ pub(in crate::plan) const PATH_KEYS: &[&str] = &[
     CONGESTION,
 ];
 
-/// Congestion control of the hosts' sockets that choose none. As an axis of a matrix the word means that of the loads.
+/// Congestion control of the hosts' sockets that choose none. As an axis of a matrix the key means that of the loads.
 pub(in crate::plan) const CONGESTION: &str = "congestion";
 /// Longest name that the kernel takes (TCP_CA_NAME_MAX, less the zero that ends it).
 const CONGESTION_NAME_MAX_BYTES: usize = 15;
@@ -97,11 +97,11 @@ const BUFFER_BYTES: std::ops::RangeInclusive<u64> = 8_192..=1 << 30;
 /// Rings that network cards have.
 const RING_PACKETS: (u32, u32) = (80, 4_096);
 
-/// Of the faults, those that are none if nothing is asked for: a time of 0, a share of 0 %.
+/// Impairments that are off at a time of 0 or a share of 0 %.
 const NONE_AT_ZERO: &[&str] = &["jitter", "reorder", "duplicate", "merge-acks", "coalesce", "tick"];
-/// Flags beside the faults that say what hosts are like, and not lines.
+/// Flags for settings of hosts, not of lines.
 const OF_HOSTS: &[&str] = &["ring", "device", "rcvbuf", "sndbuf", CONGESTION];
-/// A fault that has no value.
+/// An impairment without a value.
 const OVERTAKES: &str = "jitter-overtakes";
 
 impl Default for Path {
@@ -127,7 +127,7 @@ impl Path {
         self.delay + self.back.delay.unwrap_or(self.delay)
     }
 
-    /// The path with the rate that was found for it, or with so much of it as it may have under way.
+    /// The path with the rate that was found for it, limited by its bandwidth-delay product.
     pub fn with_found(&self, rate: BitRate) -> Path {
         let most = self.bdp_max_bytes.filter(|_| !self.rtt().is_zero()).map(|bytes| {
             let bits_per_s = bytes as f64 * 8.0 / self.rtt().as_secs_f64();
@@ -136,12 +136,12 @@ impl Path {
         Path { rate: most.map_or(rate, |most| most.min(rate)), found_rate: None, ..self.clone() }
     }
 
-    /// How the waiting queue of one direction is sized.
+    /// Size of the waiting queue of one direction.
     pub fn queue_of(&self, near: bool) -> Queue {
         self.back.queue.filter(|_| !near).unwrap_or(self.queue)
     }
 
-    /// What packets meet in one direction, where nothing happens to them; the queue is never smaller than one packet.
+    /// Delay, rate and queue of one direction; the queue holds at least one packet.
     pub fn shape(&self, near: bool) -> Shape {
         let delay = self.back.delay.filter(|_| !near).unwrap_or(self.delay);
         let rate = self.back.rate.filter(|_| !near).unwrap_or(self.rate);
@@ -155,7 +155,7 @@ impl Path {
         Shape { delay, rate, queue_bytes: wanted.max(packet_bytes) }
     }
 
-    /// What packets meet that near sends, and those that far sends.
+    /// Lines for packets of near and of far.
     pub fn lines(&self) -> [Line; 2] {
         let mut faults =
             Faults { jitter_overtakes: self.faults.contains_key(OVERTAKES), ..Faults::default() };
@@ -173,7 +173,7 @@ impl Path {
         })
     }
 
-    /// Whether super-packets are cut, be it because what happens on the path wants that.
+    /// True if super-packets are cut, also for an impairment that needs it.
     pub fn is_segmented(&self) -> bool {
         let [near, far] = self.lines();
         let wanted = link::want_single_packets([&near, &far], self.mtu_bytes);
@@ -240,7 +240,7 @@ impl Path {
         Ok(())
     }
 
-    /// A fault as it is written, once it was read as `farlun wan` will; nothing of one is none.
+    /// Sets an impairment after parsing it as `farlun wan` will; removes one that is off.
     fn fault(&mut self, flag: &'static str, value: &Scalar) -> Result<(), String> {
         let text = value.label();
         Faults::default().set(flag, &text)?;
@@ -252,7 +252,7 @@ impl Path {
     }
 }
 
-/// A kernel's name of a congestion control: it becomes a word of a command line.
+/// Congestion control by its kernel name, restricted to characters that are safe on a command line.
 pub(in crate::plan) fn congestion(value: &Scalar) -> Result<String, String> {
     let name = value.text()?;
     let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
@@ -262,14 +262,14 @@ pub(in crate::plan) fn congestion(value: &Scalar) -> Result<String, String> {
     }
 }
 
-/// Whether this is a time of 0 or a share of 0 %, both ways.
+/// True for a time of 0 or a share of 0 %, both ways.
 fn is_nothing(text: &str) -> bool {
     let time = text.parse::<Both<Time>>().is_ok_and(|time| time.all(|time| time.0.is_zero()));
     time || text.parse::<Both<Share>>().is_ok_and(|share| share.all(|share| *share == Share::NONE))
 }
 
-/// A value for both directions or one for each, `usual` where nothing is said: what packets meet that near sends, and, if it
-/// is different, those that far sends.
+/// Value for near and, if it differs, for far, of a text with one for both directions or one for each; `usual` for a
+/// missing one.
 fn each<T>(value: &Scalar, usual: T) -> Result<(T, Option<T>), String>
 where
     T: FromStr<Err: ToString> + Copy + PartialEq,

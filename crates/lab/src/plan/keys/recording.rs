@@ -1,16 +1,16 @@
-//! What a plan has recorded and drawn: tables and figures by their names.
+//! Tables and figures of a plan, by name.
 
 use analysis::METRICS;
 use document::{Entry, Problems, Scalar, instead};
 
-/// A table that a run may have or not.
+/// An optional table of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Table {
     /// Every packet of the path.
     Packets,
     /// Every PDU of one request in 256.
     Pdus,
-    /// What the kernel's tracepoints say of every connection; it brings the packets with it.
+    /// The kernel's tracepoints of every connection, with the packets.
     Kernel,
     /// Every PDU of every request.
     AllPdus,
@@ -30,13 +30,13 @@ const TABLES: &[(&str, Option<Table>)] = &[
 /// A figure of the report.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Drawing {
-    /// One of those that are drawn over time.
+    /// A figure over time.
     OverTime(&'static str),
     /// A metric of the loads against an axis of the matrix.
     By {
-        /// Which metric.
+        /// Name of the metric.
         metric: &'static str,
-        /// Which axis.
+        /// Name of the axis.
         axis: String,
     },
 }
@@ -79,7 +79,7 @@ impl Table {
         tables
     }
 
-    /// Those of a plan that does not say.
+    /// Default tables of a plan.
     pub(in crate::plan) fn usual() -> Vec<Table> {
         vec![Table::Packets, Table::Pdus]
     }

@@ -1,19 +1,19 @@
-//! A command of a plan that is not one of ours: a line for a shell, with places that a cell fills in.
+//! A foreign command of a plan: a line for a shell, with placeholders for values of the cell.
 //!
-//! `{host}` is a place; `${HOME}` and `{ true; }` are the shell's. What is filled in may come with quotes of its own, so
-//! that no place may be within quotes. Runs and quotes nothing.
+//! `{host}` is a placeholder; `${HOME}` and `{ true; }` are the shell's. Values may be quoted already, so
+//! placeholders must be outside of quotes. Nothing is run here.
 
 use document::{Scalar, instead};
 
 /// Longest line.
 const MAX_BYTES: usize = 16 << 10;
 
-/// Lines of a shell with places such as `{host}` in it.
+/// A shell line with placeholders such as `{host}`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ShellLine(String);
 
 impl ShellLine {
-    /// Reads a line that may have these places and no others.
+    /// Parses a line with these placeholders alone.
     pub(in crate::plan) fn read(value: &Scalar, known: &[&str]) -> Result<ShellLine, String> {
         let text = value.text()?.trim();
         if text.len() > MAX_BYTES {
@@ -33,7 +33,7 @@ impl ShellLine {
         }
     }
 
-    /// The line with its places filled in.
+    /// The line with the values of its placeholders.
     pub fn filled(&self, value: impl Fn(&str) -> String) -> String {
         let mut filled = String::with_capacity(self.0.len());
         let mut rest = self.0.as_str();
@@ -52,7 +52,7 @@ impl ShellLine {
     }
 }
 
-/// The names of all places.
+/// Names of all placeholders.
 fn places(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -62,7 +62,7 @@ fn places(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The first place that a shell would find within quotes.
+/// The first placeholder within quotes.
 fn quoted_place(text: &str) -> Option<&str> {
     let mut rest = text;
     let mut quotes = Quotes::default();
@@ -78,7 +78,7 @@ fn quoted_place(text: &str) -> Option<&str> {
     None
 }
 
-/// Where in a line a shell is.
+/// State of a shell's lexer.
 struct Quotes {
     open: Option<char>,
     is_escaped: bool,
@@ -110,7 +110,7 @@ impl Quotes {
     }
 }
 
-/// What is before the first place, its name, and what is behind it.
+/// Text before the first placeholder, its name, and the text behind it.
 fn first_place(text: &str) -> Option<(&str, &str, &str)> {
     text.match_indices('{').find_map(|(at, _)| {
         let (name, after) = text[at + 1..].split_once('}')?;

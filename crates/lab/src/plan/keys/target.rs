@@ -3,18 +3,18 @@
 use document::Scalar;
 use iscsi_target::Compat;
 
-/// Options of every `farlun target` of a run.
+/// Options of all targets of a run.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Target {
-    /// Commands that a session may have open at once; `None` follows the path.
+    /// Command window of a session; `None` follows the path.
     pub window: Option<u32>,
     /// Digests of headers and data; `None` is the target's default.
     pub digest: Option<&'static str>,
-    /// Ways of sending that other targets have.
+    /// Emulated habits of other targets.
     pub compat: Compat,
 }
 
-/// What can be said of it.
+/// Keys of a target.
 pub(in crate::plan) const TARGET_KEYS: &[&str] = &["window", "digest", "compat"];
 
 const DIGESTS: &[(&str, &str)] = &[("none", "none"), ("prefer", "prefer"), ("crc32c", "crc32c")];

@@ -86,7 +86,7 @@ fn bound_number(value: &Scalar) -> Result<f64, String> {
     }
 }
 
-/// An expression over metrics that exist, and what it measures.
+/// Parses an expression over existing metrics, with its dimension.
 fn expression(value: &Scalar, plan: &Plan) -> Result<(Expression, Dimension), String> {
     let expression = Expression::parse(value.text()?)?;
     for name in expression.metrics() {
@@ -109,7 +109,7 @@ fn expression(value: &Scalar, plan: &Plan) -> Result<(Expression, Dimension), St
     Ok((expression, dimension))
 }
 
-/// That the matrix has such a place.
+/// Checks that an axis has a value.
 pub(super) fn place(plan: &Plan, axis: &str, value: &str) -> Result<(), String> {
     let Some(found) = plan.matrix.iter().find(|known| known.name == axis) else {
         let hint = instead(axis, plan.matrix.iter().map(|axis| axis.name.as_str()));

@@ -1,4 +1,4 @@
-//! What no single key can be wrong about: cells that nobody can run.
+//! Feasibility of cells: conflicts between keys that are valid by themselves.
 
 use document::{Entry, Problems, Section, instead};
 use event::Bytes;
@@ -14,7 +14,7 @@ use crate::plan::keys::found_rate::{FIGURE, FoundRate};
 use crate::plan::keys::load::{Load, LoadKind, MOST_HOSTS};
 use crate::plan::keys::path::{Path, Queue};
 
-/// Notes every cell that nobody can run, where the axis or the load is written.
+/// Reports every infeasible cell, at the line of the axis or the load.
 pub(super) fn check(top: &Section<'_>, plan: &Plan, problems: &mut Problems<'_>) {
     if !problems.is_empty() {
         return;
@@ -52,14 +52,14 @@ pub(super) fn check(top: &Section<'_>, plan: &Plan, problems: &mut Problems<'_>)
     }
 }
 
-/// Why a rate that the run is to find cannot be found, and where it is written.
+/// Problem of a rate that depends on other loads, and the key that it is at.
 fn no_rate(cell: &Cell, plan: &Plan, cells: &[Cell]) -> Option<(&'static [&'static str], String)> {
     let text = cell.path.found_rate.as_ref().and_then(|found| rate_problem(found, cell, plan, cells))?;
     let keys: &[&str] = if cell.load.has_own("rate") { &["path"] } else { &["rate"] };
     Some((keys, text))
 }
 
-/// Why it cannot be found for a cell of the plan.
+/// Problem of such a rate in a cell of the plan.
 fn rate_problem(found: &FoundRate, cell: &Cell, plan: &Plan, cells: &[Cell]) -> Option<String> {
     let metrics = found.expression().metrics();
     metrics.iter().find_map(|name| followed(name, cell, plan, cells).err()).or_else(|| {
@@ -71,7 +71,7 @@ fn rate_problem(found: &FoundRate, cell: &Cell, plan: &Plan, cells: &[Cell]) -> 
     })
 }
 
-/// That a figure is that of one cell, which has a rate of its own.
+/// Checks that a figure belongs to a single cell, with a rate of its own.
 fn followed(name: &MetricName, cell: &Cell, plan: &Plan, cells: &[Cell]) -> Result<(), String> {
     let load = &name.owner;
     if !plan.loads.iter().any(|known| known.name == *load) {
@@ -95,8 +95,7 @@ fn followed(name: &MetricName, cell: &Cell, plan: &Plan, cells: &[Cell]) -> Resu
     }
 }
 
-/// Why nobody has the memory for a path, in words that are the same for every cell that has it, and the keys that could be
-/// changed.
+/// Problem of a path that needs too much memory, equal for all its cells, and the keys that could be changed.
 fn too_large(path: &Path) -> Option<(&'static [&'static str], String)> {
     let mut sides = [true, false].into_iter().zip(path.lines());
     let (near, line) = sides.find(|(_, line)| line.memory_bytes() > MEMORY_MAX_BYTES)?;
@@ -117,7 +116,7 @@ fn too_large(path: &Path) -> Option<(&'static [&'static str], String)> {
     Some((keys, text))
 }
 
-/// Why a path cannot have the lines of their own that its near hosts are to have.
+/// Problem of the near hosts' own lines.
 fn lines_of_their_own(cell: &Cell, near_hosts: u32) -> Option<String> {
     let [line, back] = cell.path.lines();
     let queue_bytes = line.least_queue_bytes().min(back.least_queue_bytes());
@@ -130,7 +129,7 @@ fn lines_of_their_own(cell: &Cell, near_hosts: u32) -> Option<String> {
         rates if rates as u32 != near_hosts => Some(format!(
             "near_rates gives {rates}, expected one for each near host, {near_hosts} in all, those of competing traffic included"
         )),
-        // Whether they fit a rate that is found shows then.
+        // A rate that depends on other loads is checked later.
         _ if queue_bytes < packet_bytes && !has_packets && cell.path.found_rate.is_none() => Some(format!(
             "the queue of the slowest of near_rates, whose part of queue is as its part of rate, is {queue_bytes} bytes, expected \
              {packet_bytes} for a packet at least; give a larger queue"
@@ -146,7 +145,7 @@ fn lines_of_their_own(cell: &Cell, near_hosts: u32) -> Option<String> {
     }
 }
 
-/// Reason why no full packet passes the policer of a path.
+/// Problem of a policer that no full packet passes.
 fn policed_packets(path: &Path) -> Option<String> {
     let packet_bytes = u64::from(path.mtu_bytes + FRAMING_BYTES);
     let contracts = path.lines().into_iter().filter_map(|line| line.police);
@@ -158,7 +157,7 @@ fn policed_packets(path: &Path) -> Option<String> {
     ))
 }
 
-/// Why a cell cannot be run, and the keys that could be changed.
+/// Problem of a cell, and the keys that could be changed.
 fn impossible(cell: &Cell, plan: &Plan) -> Option<(&'static [&'static str], String)> {
     let all = || std::iter::once(&cell.load).chain(cell.backgrounds.iter().map(|b| &b.load));
     let near: u32 = all().map(|load| load.initiators).sum();
@@ -178,7 +177,7 @@ fn impossible(cell: &Cell, plan: &Plan) -> Option<(&'static [&'static str], Stri
     }
     all().find_map(|load| {
         let (number, block_bytes) = match &load.kind {
-            // What others serve is not known here.
+            // The LUNs of foreign servers are unknown here.
             _ if !load.has_our_target() => return None,
             LoadKind::Stream { .. } => return None,
             LoadKind::Bench(bench) => (bench.lun, bench.block_bytes),

@@ -1,6 +1,6 @@
 //! `[[load]]` and `[[background]]` → [`Load`] and [`Background`].
 //!
-//! What must hold between a load, the LUNs and the matrix is checked in `read.rs`, once all are known.
+//! Conditions between a load, the LUNs and the matrix are checked in `feasible.rs`, once all are known.
 
 use document::{Entry, Problems, Scalar, Section};
 
@@ -10,12 +10,12 @@ use crate::plan::keys::need::Need;
 use crate::plan::keys::path::{PATH_KEYS, Path};
 use crate::plan::keys::recording::Table;
 
-/// Keys of a load that the matrix does not vary.
+/// Keys of a load that the matrix cannot vary.
 const BESIDE_THE_MATRIX: [&str; 5] = ["path", "record", "needs", "as_root", "purpose"];
 /// Purposes by name: the second is that of a load whose depth follows the path, and of a stream.
 const PURPOSES: &[(&str, bool)] = &[("requests", false), ("throughput", true)];
 
-/// Names that mean something else in expressions and in the matrix.
+/// Reserved names in expressions and in the matrix.
 const TAKEN: &[&str] = &[analysis::LINE, "target"];
 
 pub(super) fn load(section: &Section<'_>, others: &[&str], problems: &mut Problems<'_>) -> Option<Load> {
@@ -122,7 +122,7 @@ pub(super) fn set_load(
     }
 }
 
-/// What a load says of its path: it goes through the same setter as `[path]`.
+/// Overrides of the path: they use the setter of `[path]`.
 fn own_path(entry: &Entry<'_>, problems: &mut Problems<'_>) -> Vec<(String, Scalar)> {
     let mut own = Vec::new();
     let Some(section) = entry.section("path = { … }", problems) else { return own };
@@ -138,7 +138,7 @@ fn own_path(entry: &Entry<'_>, problems: &mut Problems<'_>) -> Vec<(String, Scal
     own
 }
 
-/// Names become parts of paths, of command lines and of expressions.
+/// Parses a name, which becomes part of paths, command lines and expressions.
 pub(super) fn name(value: &Scalar) -> Result<String, String> {
     let name = value.text()?;
     let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');

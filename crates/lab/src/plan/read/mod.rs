@@ -1,7 +1,7 @@
-//! TOML text → [`Plan`]: sections, their keys, and what must hold between them.
+//! TOML text → [`Plan`]: sections, their keys, and the conditions between them.
 //!
-//! Reads on after a problem, so that one pass finds them all. `[quick]` goes through the same setters as
-//! the plan itself, on a copy.
+//! Parsing continues after a problem, so that one pass finds them all. `[quick]` uses the setters of the plan itself,
+//! on a copy.
 
 mod expect;
 mod feasible;
@@ -24,9 +24,9 @@ use super::keys::target::{TARGET_KEYS, Target};
 use super::matrix::Axis;
 use super::point::Point;
 
-/// More cells than this, repeats included, are a mistake of the matrix.
+/// Most cells of a plan, repeats included; more are a mistake of the matrix.
 const MAX_CELLS: usize = 10_000;
-/// Every load is looked at at every point, whether that concerns it or not.
+/// Most pairs of a load and a point of the matrix, each of which is examined.
 const MAX_LOOKS: usize = 100_000;
 
 const TOP_KEYS: &[&str] = &[
@@ -139,7 +139,7 @@ fn whole(top: &Section<'_>, text: &str, problems: &mut Problems<'_>) -> Plan {
         let background = load::background(section, &plan.loads, &others, problems);
         plan.backgrounds.extend(background);
     }
-    // What refers to a load or a LUN that could not be read would only be noise.
+    // Further problems with loads or LUNs that could not be read would only be noise.
     if plan.loads.len() < loads.len()
         || plan.backgrounds.len() < backgrounds.len()
         || read.iter().any(Option::is_none)
@@ -149,7 +149,7 @@ fn whole(top: &Section<'_>, text: &str, problems: &mut Problems<'_>) -> Plan {
     plan.luns = read.into_iter().flatten().collect();
     overrides(top, &mut plan, problems);
     for load in plan.loads.iter_mut().chain(plan.backgrounds.iter_mut().map(|b| &mut b.load)) {
-        // "cubic" is what most hosts that serve storage have.
+        // The default of most hosts that serve storage.
         if load.congestion.is_empty() {
             load.congestion = "cubic".to_owned();
         }
@@ -180,7 +180,7 @@ fn whole(top: &Section<'_>, text: &str, problems: &mut Problems<'_>) -> Plan {
     plan
 }
 
-/// The plan with the overrides of `[quick]`; expectations about places that it leaves out go too.
+/// The plan with the overrides of `[quick]`, without expectations about points that it leaves out.
 fn quick(section: &Section<'_>, full: &Plan, problems: &mut Problems<'_>) -> Plan {
     let mut plan = full.clone();
     for entry in section.entries() {
@@ -211,7 +211,7 @@ fn reduce(plan: &mut Plan) {
     keep_answerable(plan);
 }
 
-/// Drops expectations about places of the matrix, rows or pairs that a smaller variant does not have.
+/// Drops expectations about points, rows or pairs that a smaller variant does not have.
 fn keep_answerable(plan: &mut Plan) {
     let points = plan.points();
     let is_asked = |expect: &&Expect| expect.has_row(plan) && expect.has_pairs(plan);
@@ -236,13 +236,13 @@ fn quick_load(entry: &Entry<'_>, plan: &mut Plan, problems: &mut Problems<'_>) {
     }
 }
 
-/// Unlike other names it is no part of expressions, and may have a hyphen.
+/// Parses the name of a plan. It is no part of expressions and may have hyphens.
 fn plan_name(value: &Scalar) -> Result<String, String> {
     let text = value.text()?;
     name(&Scalar::Text(text.replace('-', "_"))).map(|_| text.to_owned())
 }
 
-/// What both the plan and its `[quick]` may say, once the loads are known.
+/// Reads the keys that both the plan and its `[quick]` may have, once the loads are known.
 fn overrides(section: &Section<'_>, plan: &mut Plan, problems: &mut Problems<'_>) {
     if let Some(entry) = section.entry("repeats") {
         plan.repeats = entry.read(problems, |v| v.number(1, 100)).unwrap_or(1);
@@ -339,7 +339,7 @@ fn try_axis(axis: &Axis, value: &Scalar, plan: &Plan) -> Result<(), String> {
     plan.loads.iter().try_for_each(|load| axis.apply(value, &mut plan.cell(load)))
 }
 
-/// What is written down and drawn.
+/// Reads the tables and figures of a plan.
 fn recording(top: &Section<'_>, plan: &mut Plan, problems: &mut Problems<'_>) {
     if let Some(entry) = top.entry("record") {
         plan.record = Table::list(&entry, problems);

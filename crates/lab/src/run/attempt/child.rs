@@ -1,9 +1,8 @@
-//! Runs one `farlun wan` as a child, and ends it when its time is up, when a signal comes, or when we panic.
+//! Runs one `farlun wan` as a child, and ends it on a timeout, a signal or a panic.
 //!
-//! What a `farlun wan` has started ends with it, however it ends; so only that one process is signalled.
+//! `farlun wan` ends its own children, so only that one process is signalled.
 //!
-//! Its output goes to files in the cell's directory: nothing has to be pumped, and it is there to be read
-//! when something went wrong.
+//! Its output goes to files in the cell's directory: no pipe has to be drained, and it can be read after a failure.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -16,19 +15,19 @@ use std::time::{Duration, Instant};
 use net::EndSignals;
 use net::child::{Signal, ending, signal, spawn};
 
-/// What the command prints as its result goes here.
+/// Standard output of the command: its result.
 pub(in crate::run) const OUTPUT_FILE: &str = "wan.json";
-/// What it says besides.
+/// Standard error of the command.
 pub(in crate::run) const LOG_FILE: &str = "wan.log";
-/// More than this is not read of either.
+/// Largest part of either that is read.
 const MAX_OUTPUT_BYTES: u64 = 16 << 20;
-/// `farlun wan` gives its own children 5 s; then everything is killed.
+/// Time from SIGTERM to SIGKILL; `farlun wan` gives its own children 5 s.
 const GRACE: Duration = Duration::from_secs(8);
 
-/// How a command ended.
+/// End of a command.
 #[derive(Debug)]
 pub(in crate::run) enum Ended {
-    /// By itself, with this exit code (128 and the signal's number if a signal ended it).
+    /// By itself, with this exit code (128 plus the number of the signal that ended it).
     Exited(i32),
     /// It had not ended after this time, and was ended.
     TimedOut(Duration),
@@ -36,7 +35,7 @@ pub(in crate::run) enum Ended {
     Interrupted,
 }
 
-/// A child that does not outlive this.
+/// A child that is ended on drop.
 struct Running {
     child: Child,
 }
@@ -88,7 +87,7 @@ impl Running {
         }
     }
 
-    /// Asks it to end, waits, and kills it.
+    /// Sends SIGTERM, waits, and kills it.
     fn end(&mut self) {
         signal(self.child.id(), Signal::Terminate);
         if !matches!(self.wait(GRACE, None), Ok(Some(_))) {
@@ -119,8 +118,8 @@ pub(in crate::run) fn document(path: &Path) -> Option<serde_json::Value> {
         .or_else(|| serde_json::from_str(&text).ok())
 }
 
-/// The last line of a file that says what went wrong: an error of ours without the program's name in front, or
-/// else one of another program, or else whatever was said last that is not a document.
+/// The line of a log that names the failure: the last error of farlun without the program's name, else the last of
+/// another program, else the last line that is not JSON.
 pub(in crate::run) fn last_words(path: &Path) -> Option<String> {
     let text = text(path);
     let lines =
@@ -132,7 +131,7 @@ pub(in crate::run) fn last_words(path: &Path) -> Option<String> {
 
 fn text(path: &Path) -> String {
     let mut bytes = Vec::new();
-    // A file that cannot be read says nothing.
+    // An unreadable file counts as empty.
     let _ = File::open(path).and_then(|file| file.take(MAX_OUTPUT_BYTES).read_to_end(&mut bytes));
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -1,4 +1,4 @@
-//! Which build of a program runs: two of one version may be different things.
+//! Identity of a program's build: two of one version may differ.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -24,7 +24,7 @@ pub(in crate::run) fn sha256(path: &Path) -> io::Result<String> {
     Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// What shows that a file is another one, or was written: where it is, its length and when it changed.
+/// Fingerprint of a file that shows a replacement or a write: device, inode, length and time of change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::run) struct Mark([i64; 5]);
 

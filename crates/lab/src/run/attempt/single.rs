@@ -1,4 +1,4 @@
-//! One cell by itself, for those who decide by what came of it what to run next.
+//! One cell by itself, for callers that choose the next cell by its result.
 
 use tables::manifest::{self, Window};
 
@@ -11,13 +11,13 @@ use crate::run::error::LabError;
 use crate::run::lab::Lab;
 use crate::run::schedule::{MAX_ATTEMPTS, order};
 
-/// What came of a cell.
+/// Result of a cell.
 pub(crate) struct Single {
-    /// As it goes into the cell's directory.
+    /// Manifest for the cell's directory.
     pub(crate) manifest: manifest::Cell,
-    /// Why it yields no figures, in a sentence.
+    /// Reason if it yields no figures, in a sentence.
     pub(crate) trouble: Option<String>,
-    /// The emulator was late, or something failed, and it will not become better.
+    /// True if every attempt was invalid.
     pub(crate) is_invalid: bool,
     /// A signal ended it.
     pub(crate) interrupted: bool,
@@ -26,7 +26,7 @@ pub(crate) struct Single {
 }
 
 impl Lab {
-    /// Runs a cell once; whether a signal ended it.
+    /// Runs a cell once; true if a signal ended it.
     pub(in crate::run) fn attempt(&self, parts: Parts<'_>) -> Result<(Attempt, bool), LabError> {
         if Mark::of(&self.program) != self.mark {
             return Err(LabError::Replaced(self.program.clone()));
@@ -58,7 +58,7 @@ impl Lab {
     }
 }
 
-/// What is written down of a cell that was run.
+/// Manifest of a cell that was run.
 pub(in crate::run) fn written(
     cell: &Cell,
     repeat: u32,

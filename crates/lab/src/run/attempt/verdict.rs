@@ -19,19 +19,19 @@ const BY_SIGNAL: i64 = 128;
 pub(in crate::run) enum Verdict {
     /// It yields figures.
     Valid,
-    /// The emulator was late or dropped what it should not: another attempt may do better.
+    /// The emulator was late or dropped packets by itself: another attempt may be valid.
     Invalid(Vec<String>),
     /// A command failed: another attempt would fail as well.
     Failed {
-        /// Which command, how it ended and its last words.
+        /// Command, end and last line of its log.
         reason: String,
-        /// Whether the path itself did not come about, so that nothing at all was measured.
+        /// True if the path could not be made, so that nothing was measured.
         no_path: bool,
     },
 }
 
 impl Verdict {
-    /// Why it yields no figures; empty if it does.
+    /// Reasons if it yields no figures; else empty.
     pub(in crate::run) fn reasons(&self) -> Vec<String> {
         match self {
             Verdict::Valid => Vec::new(),
@@ -49,7 +49,7 @@ impl Verdict {
         }
     }
 
-    /// The same in a sentence; `None` if it yields figures.
+    /// Reasons as a sentence; `None` if it yields figures.
     pub(in crate::run) fn trouble(&self) -> Option<String> {
         match self {
             Verdict::Valid => None,
@@ -69,7 +69,7 @@ pub(in crate::run) struct Attempt {
     pub(in crate::run) near: Option<Value>,
 }
 
-/// Judges what a command left in its directory.
+/// Judges the files that a command left in its directory.
 pub(in crate::run) fn judge(ended: &Ended, dir: &Path, load: &Load) -> Attempt {
     let wan = document(&dir.join(OUTPUT_FILE));
     let near = wan.as_ref().and_then(|wan| document_of(load, &wan["near"]));
@@ -84,13 +84,14 @@ pub(in crate::run) fn judge(ended: &Ended, dir: &Path, load: &Load) -> Attempt {
     Attempt { verdict, wan, near }
 }
 
-/// The hosts beside the first ones that are part of the load; others are company, which goes on until it is asked to end.
+/// Hosts of the load beyond the first at each end. All others are competing traffic, which runs until the run ends
+/// it.
 fn further(load: &Load) -> impl Iterator<Item = String> {
     let near = (2..=load.initiators).map(|number| host_name("near", number));
     near.chain((2..=load.far_hosts()).map(|number| host_name("far", number)))
 }
 
-/// Which of a load's own hosts did not come to their end, and what the kernel has lost.
+/// Reasons from hosts of the load that did not finish, and from lost trace events.
 fn unfinished(wan: &Value, dir: &Path, load: &Load) -> Vec<String> {
     let mut reasons = Vec::new();
     for other in wan["others"].as_array().into_iter().flatten() {
@@ -114,7 +115,7 @@ fn unfinished(wan: &Value, dir: &Path, load: &Load) -> Vec<String> {
     reasons
 }
 
-/// What is not in the tables of a cell, which are in its directory and those of its further hosts: figures of the
+/// Reasons from rows missing in the tables of a cell, in its directory and those of its further hosts: figures of the
 /// rest would not be those of the load.
 pub(in crate::run) fn missing(dir: &Path) -> Vec<String> {
     let further = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -133,7 +134,7 @@ pub(in crate::run) fn missing(dir: &Path) -> Vec<String> {
     dirs.flat_map(of).collect()
 }
 
-/// What the load says of itself; of a program that others wrote, when it ran.
+/// JSON result of the load; for a foreign program its start and end.
 fn document_of(load: &Load, role: &Value) -> Option<Value> {
     match &load.kind {
         LoadKind::Command(command) => Some(json!({
@@ -166,15 +167,15 @@ fn verdict(ended: &Ended, dir: &Path, wan: Option<&Value>, has_load: bool, load:
         };
     };
     for end in ["near", "far"] {
-        // A far command that was asked to end may do so by the signal; an error of its own counts even then.
+        // A far command that was ended by the run may exit by that signal; its own errors count even then.
         let asked = end == "far" && wan[end]["asked_to_end"] == Value::Bool(true);
         if let Some(code @ 1..) = wan[end]["exit_code"].as_i64().filter(|code| !asked || *code < BY_SIGNAL) {
             return failed(format!("the {end} command {}", ended_with(code)), false);
         }
     }
     for other in wan["others"].as_array().into_iter().flatten() {
-        // A far host's command, and competing traffic, go on until they are asked to end. What the load's own say of
-        // themselves then counts all the same.
+        // Far commands and competing traffic run until the run ends them. Errors of the load's own commands count
+        // even then.
         let asked = other["asked_to_end"] == Value::Bool(true);
         let host = other["host"].as_str().unwrap_or("other");
         let is_own = further(load).any(|own| own == host);

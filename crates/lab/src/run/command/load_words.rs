@@ -1,4 +1,4 @@
-//! What a `farlun bench` is told of its load, in words of a command line.
+//! Options of a `farlun bench` for its load.
 
 use control::Choice;
 use event::Op;
@@ -8,7 +8,7 @@ use crate::plan::Bench;
 
 use super::words::Words;
 
-/// Everything.
+/// All options of a load.
 pub(super) fn bench_words(words: &mut Words, bench: &Bench) {
     words.push(["--op", bench.op.name()]);
     if bench.op == Op::Write {
@@ -40,14 +40,14 @@ pub(super) fn bench_words(words: &mut Words, bench: &Bench) {
     if bench.sessions > 1 {
         words.push(["--sessions", &bench.sessions.to_string()]);
     }
-    // What is compared must not change by itself, so it is said that there is one.
+    // One connection is explicit, since a comparison must not change with the default.
     if let Some(connections) = bench.connections {
         words.push(["--connections", &connections.to_string()]);
     }
     policy_words(words, bench);
 }
 
-/// The policy alone, which the far end is told too.
+/// The policy alone, which the far end gets too.
 pub(super) fn policy_words(words: &mut Words, bench: &Bench) {
     if bench.policy != Choice::default() {
         words.push(["--policy", bench.policy.name()]);

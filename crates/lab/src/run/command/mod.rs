@@ -24,20 +24,20 @@ pub use words::quoted;
 /// The program's name in a command line that is shown; the path it really has, in one that is run.
 const SHOWN_PROGRAM: &str = "farlun";
 const STREAM_PORT: u16 = 5201;
-/// Competing traffic goes on for so long after the load should have ended; it is ended with the load.
+/// Time for which competing traffic runs beyond the load; it is ended with the load.
 const BACKGROUND_BEYOND_S: u64 = 60;
 
-/// What a cell's command line is made of.
+/// Input of a cell's command line.
 #[derive(Clone, Copy)]
 pub(crate) struct Parts<'a> {
     pub(crate) cell: &'a Cell,
     pub(crate) luns: &'a [Lun],
     pub(crate) record: &'a [Table],
-    /// Seed of what is left to chance.
+    /// Seed of all random decisions.
     pub(crate) seed: u64,
-    /// Where the run goes.
+    /// Directory of the run.
     pub(crate) run_dir: &'a Path,
-    /// Where the tables go.
+    /// Directory of the tables.
     pub(crate) trace_dir: &'a Path,
 }
 
@@ -79,7 +79,7 @@ impl Parts<'_> {
         }
         for (flag, value) in &path.faults {
             match value.is_empty() {
-                // It says of the jitter how that is, where there is any.
+                // A flag about jitter is left out without jitter.
                 true if !path.faults.contains_key("jitter") => {}
                 true => words.push([&format!("--{flag}")]),
                 false => words.push([&format!("--{flag}"), value]),
@@ -102,7 +102,7 @@ impl Parts<'_> {
         words.0
     }
 
-    /// Whether the load has such a table, or the plan where the load does not say.
+    /// True if the load records such a table, or the plan for a load without a choice.
     fn records(&self, table: Table) -> bool {
         self.cell.load.record.as_deref().unwrap_or(self.record).contains(&table)
     }
@@ -112,7 +112,7 @@ impl Parts<'_> {
         quoted(&event::shown_words(self.words(SHOWN_PROGRAM)))
     }
 
-    /// The load that is measured and what competes with it, each with hosts of its own.
+    /// The measured load and its competing traffic, each with hosts of its own.
     fn roles(&self) -> Vec<Roles<'_>> {
         let competing = self.cell.backgrounds.iter().map(|background| &background.load);
         let (mut near, mut far) = (1, 1);
@@ -125,7 +125,7 @@ impl Parts<'_> {
         .collect()
     }
 
-    /// Where a host's tables go: those of the first at each end into the cell's directory, others below it.
+    /// Directory for a host's tables: the cell's own for the first host at each end, one below it for others.
     fn trace(&self, host: &str) -> String {
         match host {
             "near" | "far" => self.trace_dir.display().to_string(),
@@ -242,7 +242,7 @@ impl Parts<'_> {
         }
     }
 
-    /// `sends` says that data of the load goes out at this end.
+    /// Adds the options of sockets and tables; `sends` is true for an end that sends data of the load.
     fn sockets(&self, words: &mut Words, load: &Load, host: &str, sends: bool) {
         if load.congestion != DEFAULT_CONGESTION {
             words.push(["--cc", &load.congestion]);
@@ -264,7 +264,7 @@ impl Parts<'_> {
     }
 }
 
-/// What is said of both directions of a path, or of each.
+/// Value for both directions of a path, or one for each.
 fn both(path: &crate::plan::Path, said: impl Fn(Queue, link::Shape) -> String) -> String {
     let [near, far] = [true, false].map(|near| said(path.queue_of(near), path.shape(near)));
     if near == far { near } else { format!("near:{near},far:{far}") }

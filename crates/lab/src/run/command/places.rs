@@ -1,7 +1,6 @@
-//! What is put into the places of a command that a plan spells out: where its peer is, where it may write, how long it
-//! runs.
+//! Values for the placeholders of a plan's own commands: address of the peer, directory, run time.
 //!
-//! Which places a command may have is for the plan to check when it is read.
+//! The reader of plans checks the names of placeholders.
 
 use std::time::Duration;
 
@@ -10,26 +9,26 @@ use super::words::quote;
 pub(super) const ISCSI_PORT: u16 = 3260;
 pub(super) const IQN: &str = "iqn.2026-11.io.farlun:lab";
 
-/// The values, for one host.
+/// Values for one host.
 pub(super) struct Places {
     /// Address of the host that serves, in brackets if it is of IPv6.
     pub(super) far: String,
-    /// Where tables and whatever else it writes go.
+    /// Directory for tables and other files of the command.
     pub(super) dir: String,
     /// LUN, counted from 0.
     pub(super) lun: u32,
-    /// How long a load runs.
+    /// Run time of a load.
     pub(super) time: Duration,
-    /// And some of its hosts before that.
+    /// Time for which some of its hosts run before that.
     pub(super) before: Duration,
     /// This program.
     pub(super) program: String,
-    /// Which of the hosts that do the same it is, from 1.
+    /// Number among the hosts of the load, from 1.
     pub(super) number: u32,
 }
 
 impl Places {
-    /// What stands for `{place}`, for a shell.
+    /// Value of `{place}`, quoted for a shell.
     pub(super) fn value(&self, place: &str) -> String {
         match place {
             // To a shell brackets are a pattern.

@@ -1,4 +1,4 @@
-//! A run directory that nobody else's run goes to meanwhile.
+//! Lock on a run directory, so that one run at a time writes there.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -24,7 +24,7 @@ impl Lock {
 /// Closing alone would leave it locked for as long as a child that another thread has just forked still has the file.
 impl Drop for Lock {
     fn drop(&mut self) {
-        // There is nobody to be told: it is closed in any case.
+        // A failure has no receiver: the file is closed in any case.
         let _ = self.0.unlock();
     }
 }

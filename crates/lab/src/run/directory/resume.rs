@@ -1,8 +1,8 @@
-//! A run that was begun before: whether it may go on, and what of it is kept.
+//! Resuming a run: whether it may continue, and which cells are kept.
 //!
-//! What has valid figures is kept and everything else is run again. A run goes on only as what it was begun as:
-//! the same plan, seed and program on the same kernel, as many processors, the same device and priority of the emulator,
-//! since figures of two different things have no median.
+//! Cells with valid figures are kept and all others run again. A run is resumed only under the conditions of its
+//! start: the same plan, seed, program and kernel, as many processors, the same device and priority of the emulator,
+//! since figures of different setups have no median.
 
 use std::fmt;
 use std::fs;
@@ -18,15 +18,15 @@ use crate::run::attempt::missing;
 use crate::run::error::LabError;
 use crate::run::lab::Order;
 
-/// Files and directories that a lab may leave behind that was killed before it had written anything down.
+/// Files and directories of a lab that was killed before it wrote anything else.
 const BEGINNING: [&str; 2] = ["cells", "run.json.partial"];
-/// So much is said of what differs.
+/// Longest quotation of a difference, in characters.
 const SAID_CHARS: usize = 60;
 
-/// Where a run goes to, and nobody else's run meanwhile.
+/// Directory of a run, locked.
 pub(in crate::run) struct Place {
     pub(in crate::run) dir: RunDir,
-    /// What was run there already.
+    /// Earlier part of the run.
     pub(in crate::run) before: Option<Run>,
     pub(in crate::run) lock: Lock,
 }
@@ -39,7 +39,7 @@ pub(in crate::run) fn place(order: &Order) -> Result<Place, LabError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
             return Err(LabError::NotADirectory(out.clone()));
         }
-        // What is not there is made; what cannot be read cannot be made either, and that says why.
+        // A missing directory is made; an unreadable one fails there, with the reason.
         Err(_) => Vec::new(),
     };
     let begun = inside.iter().any(|name| name == tables::RUN_FILE);
@@ -56,7 +56,7 @@ pub(in crate::run) fn place(order: &Order) -> Result<Place, LabError> {
     Ok(Place { dir, before, lock })
 }
 
-/// Says why a run cannot go on as `now`.
+/// Checks that a run may continue as `now`.
 pub(in crate::run) fn check(out: &Path, before: &Run, now: &Run, cells: &[Cell]) -> Result<(), LabError> {
     let different = |text: String| Err(LabError::Different { path: out.to_owned(), text });
     if before.plan_name != now.plan_name {
@@ -95,7 +95,7 @@ pub(in crate::run) fn check(out: &Path, before: &Run, now: &Run, cells: &[Cell])
     Ok(())
 }
 
-/// Takes out of a run what is to be run again; how the rest was emulated, if there is any.
+/// Removes the cells that are to run again; returns the conditions of the rest, if there are any.
 pub(in crate::run) fn keep_valid(dir: &RunDir, run: &mut Run) -> Option<Conditions> {
     let mut conditions: Option<Conditions> = None;
     run.cells.retain(|entry| {
@@ -117,7 +117,7 @@ pub(in crate::run) fn keep_valid(dir: &RunDir, run: &mut Run) -> Option<Conditio
     conditions
 }
 
-/// How a cell was emulated as far as its command line does not say it: as the user and the machine allow.
+/// Conditions of a cell that its command line does not fix: they depend on the user and the machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::run) struct Conditions {
     device: Option<String>,
@@ -125,7 +125,7 @@ pub(in crate::run) struct Conditions {
 }
 
 impl Conditions {
-    /// As the document of `farlun wan` tells it, and the command that made it.
+    /// Conditions in the result of `farlun wan`, for the command that printed it.
     pub(in crate::run) fn of(wan: &Value, command: &str) -> Conditions {
         let is_chosen = command.contains(" --device ");
         Conditions {
@@ -139,7 +139,7 @@ impl Conditions {
         Conditions { device: self.device.or(other.device), ..self }
     }
 
-    /// That a run may go on under these.
+    /// Checks that a run may continue under these conditions.
     pub(in crate::run) fn check(&self, out: &Path, now: &Conditions) -> Result<(), LabError> {
         let same_device = self.device.is_none() || now.device.is_none() || self.device == now.device;
         match same_device && self.realtime == now.realtime {
@@ -163,7 +163,7 @@ impl fmt::Display for Conditions {
     }
 }
 
-/// Where a cell's repeats are.
+/// Directory of a cell's repeats.
 fn dir_of(cell: &Cell) -> String {
     RunDir::cell_dir(cell.number, &cell.slug())
 }

@@ -16,13 +16,13 @@ const PIECE: usize = 1 << 20;
 #[derive(Debug)]
 pub(in crate::run) struct Stores(Vec<PathBuf>);
 
-/// Where the file of a LUN is.
+/// Path of the file of a LUN.
 pub(in crate::run) fn path(run_dir: &Path, number: usize) -> PathBuf {
     run_dir.join(format!("lun{number}.img"))
 }
 
 impl Stores {
-    /// Makes all that the plan wants.
+    /// Makes all files of the plan.
     pub(in crate::run) fn make(run_dir: &Path, luns: &[Lun]) -> Result<Stores, LabError> {
         let mut stores = Stores(Vec::new());
         for (number, bytes) in luns.iter().enumerate().filter_map(|(n, lun)| Some((n, lun.made_bytes()?))) {
@@ -36,7 +36,7 @@ impl Stores {
 
 impl Drop for Stores {
     fn drop(&mut self) {
-        // What cannot be removed is in the run directory, where it is found.
+        // A file that cannot be removed stays visible in the run directory.
         self.0.iter().for_each(|path| drop(fs::remove_file(path)));
     }
 }

@@ -29,7 +29,7 @@ impl Streak {
         *self = Streak { has_valid: true, ..Streak::default() };
     }
 
-    /// An attempt that ended in another way, which says nothing of the machine.
+    /// Records an attempt with another end, which is independent of the machine.
     pub(crate) fn other(&mut self) {
         *self = Streak { has_valid: self.has_valid, ..Streak::default() };
     }

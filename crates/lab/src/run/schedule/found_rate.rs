@@ -1,7 +1,7 @@
-//! Rates that a run finds itself: what the cells carried that they follow, kept with the run.
+//! Rates that depend on other cells: throughput of those cells, kept with the run.
 //!
-//! A figure is taken once, from the first valid repeat, and holds for the whole run, however often that is interrupted:
-//! cells at two different rates could not be compared.
+//! A figure is taken once, from the first valid repeat, and holds for the whole run, however often that is
+//! interrupted: cells at two different rates could not be compared.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +12,12 @@ use tables::manifest::Run;
 use crate::plan::{Cell, FoundRate, Point};
 use crate::run::error::LabError;
 
-/// The loads that the rates of others follow.
+/// Loads that the rates of other loads depend on.
 pub(in crate::run) fn followed(cells: &[Cell]) -> BTreeSet<&str> {
     cells.iter().filter_map(|cell| cell.path.found_rate.as_ref()).flat_map(FoundRate::loads).collect()
 }
 
-/// The cell with the rate that its path has now; the reason if that has not been found.
+/// The cell with its rate; the reason if that is not known.
 pub(in crate::run) fn settled(
     cell: &Cell,
     cells: &[Cell],
@@ -43,7 +43,7 @@ pub(in crate::run) fn settled(
     }
 }
 
-/// What a load carried at a place; `None` if none of its repeats is valid.
+/// Throughput of a load at a point; `None` if none of its repeats is valid.
 fn carried(
     load: &str,
     point: &Point,

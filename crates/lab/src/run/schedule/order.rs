@@ -1,7 +1,7 @@
-//! In which order cells are run, and how long that will take.
+//! Order of the cells of a run, and its expected time.
 //!
-//! Repeats are interleaved, all cells once before any cell again, so that a machine that drifts does not
-//! favour what happens to run first. Within a repeat the seed decides.
+//! Repeats are interleaved, all cells once before any cell again, so that drift of the machine does not favour the
+//! first cells. Within a repeat the seed decides.
 
 use std::time::Duration;
 
@@ -24,12 +24,12 @@ pub(in crate::run) fn order(cells: usize, repeats: u32, seed: u64) -> Vec<(usize
     order
 }
 
-/// Puts what others follow to the front of its round; the order stays as it is otherwise.
+/// Moves cells that other rates depend on to the front of their round; the order is stable otherwise.
 pub(in crate::run) fn followed_first(steps: &mut [(usize, u32)], is_followed: impl Fn(usize) -> bool) {
     steps.sort_by_key(|(cell, repeat)| (*repeat, !is_followed(*cell)));
 }
 
-/// How long a cell takes, setting it up included.
+/// Expected time of a cell, with its setup.
 pub fn expected_time(cell: &Cell) -> Duration {
     let rtt = cell.path.rtt();
     let before = match &cell.load.kind {
@@ -40,7 +40,7 @@ pub fn expected_time(cell: &Cell) -> Duration {
     SET_UP + rtt * ROUND_TRIPS + before + cell.load.time_on(&cell.path)
 }
 
-/// After this a cell has not just been slow: something hangs.
+/// Time limit of a cell: beyond it a process hangs.
 pub(in crate::run) fn time_limit(cell: &Cell) -> Duration {
     expected_time(cell) * 3 + Duration::from_secs(60)
 }

@@ -1,7 +1,7 @@
-//! Whose turn it is: cells in their order, and after all of them those again that were not valid.
+//! Queue of attempts: cells in order, then those again that were invalid.
 //!
-//! What disturbs an emulated path lasts for minutes: who tries again at once meets it again, and has no attempt left when
-//! it is over. Only what others follow is run again before they are.
+//! A disturbance of an emulated path lasts for minutes: an immediate retry meets it again and uses up the attempts.
+//! Only cells that other rates depend on are retried at once.
 
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ pub(in crate::run) struct Turn {
     pub(in crate::run) attempt: u32,
 }
 
-/// See the file's beginning.
+/// Queue of attempts.
 #[derive(Debug)]
 pub(in crate::run) struct Turns {
     waiting: VecDeque<Turn>,
@@ -35,12 +35,12 @@ impl Turns {
         Turns { waiting: missing.iter().enumerate().map(turn).collect() }
     }
 
-    /// The next.
+    /// Takes the next attempt.
     pub(in crate::run) fn take(&mut self) -> Option<Turn> {
         self.waiting.pop_front()
     }
 
-    /// Another attempt, now if others wait for it; whether there is one left.
+    /// Queues another attempt, first if other rates depend on it; false if none is left.
     pub(in crate::run) fn again(&mut self, turn: Turn, is_followed: bool) -> bool {
         let next = Turn { attempt: turn.attempt + 1, ..turn };
         match (turn.attempt < MAX_ATTEMPTS, is_followed) {
