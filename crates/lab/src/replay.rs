@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(replayed.every(Duration::ZERO).count(), 300);
     }
 
-    /// So many that a policy has found the line in half of them.
+    /// Number of samples: a policy finds the line in half of them.
     const LOOKS: u64 = 1000;
 
     /// The n-th sample of a connection that alternates between single requests and bulk data, with its pacing. The

@@ -11,7 +11,7 @@ use crate::spec::{HOSTS_MAX, HostName};
 /// Reason why a run has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum WanError {
-    /// The path would hold more than there is memory for.
+    /// The packets of a direction need more memory than the limit.
     #[error(
         "packets that {side} sends need up to {} of memory (rate x delay, and the queue), at most {} are reserved for a \
          direction; give a smaller --rate, --delay or --queue",
@@ -25,7 +25,7 @@ pub enum WanError {
         /// Memory limit of a direction.
         limit_bytes: u64,
     },
-    /// The machine has not as much memory as the path may need.
+    /// The packets need more memory than the machine has available.
     #[error(
         "packets of both directions need up to {} of memory (rate x delay, and the queue), this machine has {} to give; \
          give a smaller --rate, --delay or --queue",
@@ -73,7 +73,7 @@ pub enum WanError {
          (modprobe sch_tbf), or let users open /dev/net/tun (mode 0666), whose rings need no queue"
     )]
     Ring(io::Error),
-    /// A veth pair has its ring from settings of TCP that are not ours to change on this machine.
+    /// The ring of a veth pair needs TCP settings, which are not changed on this machine.
     #[error("--ring with --host needs a TUN: open /dev/net/tun to this user, or leave --device veth out")]
     RingHere,
     /// This machine cannot be the far end.
@@ -87,7 +87,7 @@ pub enum WanError {
         /// The length of its prefix.
         bits: u8,
     },
-    /// This machine reaches others where the path's hosts would be.
+    /// This machine has a route into the network of the path's hosts.
     #[error(
         "this machine has a route to {destination}/{bits} already, where --host needs 198.18.0.0/24 for itself; take \
          the route away"
@@ -106,7 +106,7 @@ pub enum WanError {
         /// Number of hosts given.
         found: u8,
     },
-    /// Not every near host has a line of its own.
+    /// The number of rates differs from the number of near hosts.
     #[error(
         "--near-rates: {rates} given, expected one for each near host, {hosts} in all: that of COMMAND and one for each --near"
     )]
@@ -126,7 +126,7 @@ pub enum WanError {
         /// Rate of the common part.
         rate: BitRate,
     },
-    /// A line of its own whose queue has no room for a packet.
+    /// The queue before the slowest of the near hosts' lines has no room for a packet.
     #[error(
         "the queue of the slowest of --near-rates, whose part of --queue is as its part of --rate, is {queue_bytes} bytes, expected \
          {packet_bytes} for a packet at least; give a larger --queue"
@@ -227,7 +227,7 @@ pub enum WanError {
         /// The system's error.
         source: io::Error,
     },
-    /// There is no path to enter.
+    /// No path runs that could be entered.
     #[error(
         "no farlun wan of this user is running; start one with: farlun wan --delay 8ms --rate 1gbit -- sh"
     )]

@@ -1,8 +1,8 @@
-//! The paths that run on this machine, so that `farlun wan enter` finds the newest.
+//! Running paths of this machine, so that `farlun wan enter` finds the newest.
 //!
-//! One small file per run, in /run/farlun for root, in $XDG_RUNTIME_DIR/farlun or /tmp/farlun-UID for others. The run holds a
-//! lock on it (flock(2)), which the kernel releases however the process ends and which is seen from all PID namespaces: a
-//! file without a lock is removed at the next look.
+//! One small file per run, in /run/farlun for root, in $XDG_RUNTIME_DIR/farlun or /tmp/farlun-UID for others. The run
+//! holds a lock on it (flock(2)), which the kernel releases with the process and which is visible from all PID
+//! namespaces: a file without a lock is removed by the next reader.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -153,7 +153,7 @@ fn directory() -> PathBuf {
     }
 }
 
-/// Makes the directory, which must be ours alone: others could send `enter` elsewhere.
+/// Makes the directory, which must belong to this user alone: others could redirect `enter`.
 fn own(directory: &Path) -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -167,7 +167,7 @@ fn own(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// The entries of runs that can be reached from here. Removes those of runs that are over.
+/// Entries of running paths that can be reached from here. Removes those of runs that have ended.
 fn running(directory: &Path) -> Vec<Entry> {
     let Ok(files) = fs::read_dir(directory) else { return Vec::new() };
     let mut found = Vec::new();

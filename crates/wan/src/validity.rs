@@ -83,7 +83,7 @@ pub struct Validity {
     pub lateness_ns: Option<Lateness>,
     /// Packets that came while COMMAND ran, super-packets counted once.
     pub packets: u64,
-    /// The same in packets of MTU size.
+    /// Packets in units of MTU size.
     pub segments: u64,
     /// Packets that did not arrive once.
     #[serde(flatten)]

@@ -74,11 +74,11 @@ pub struct Treatment {
     pub ending: Ending,
 }
 
-/// Measures, and with `fixes` relieves limiters until none is left that could be; `told` receives each step.
+/// Measures, and with `fixes` relieves limiters until none is left that could be; `on_step` receives each step.
 pub fn treat<P: Patient>(
     patient: &mut P,
     fixes: bool,
-    told: &mut dyn FnMut(&[Step]),
+    on_step: &mut dyn FnMut(&[Step]),
 ) -> Result<Treatment, P::Error> {
     let mut steps: Vec<Step> = Vec::new();
     let ending = loop {
@@ -106,7 +106,7 @@ pub fn treat<P: Patient>(
             steps.last_mut().expect("one was pushed").change = Some(change);
             None
         });
-        told(&steps);
+        on_step(&steps);
         if let Some(ending) = ending {
             break ending;
         }
@@ -163,10 +163,10 @@ mod tests {
 
     fn check(limits: &[(Limiter, f64, bool)], fixes: bool, found: &[Limiter], ending: Ending) {
         let mut pipe = Pipe { limits: limits.to_vec() };
-        let mut told = 0;
-        let Ok(treatment) = treat(&mut pipe, fixes, &mut |steps| told = steps.len());
+        let mut count = 0;
+        let Ok(treatment) = treat(&mut pipe, fixes, &mut |steps| count = steps.len());
         let firsts: Vec<_> = treatment.steps.iter().map(|step| step.diagnosis.verdicts[0].limiter).collect();
-        assert_eq!((firsts.as_slice(), treatment.ending, told), (found, ending, found.len()));
+        assert_eq!((firsts.as_slice(), treatment.ending, count), (found, ending, found.len()));
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl Plan {
         cells
     }
 
-    /// The same plan without any rule of validity: its figures are not validated, and no check uses them.
+    /// The plan without rules of validity: its figures are not validated, and no check uses them.
     #[must_use]
     pub fn without_validity(mut self) -> Plan {
         self.loads.iter_mut().for_each(|load| load.validity = Validity::Waived);
@@ -115,7 +115,7 @@ impl Plan {
         self.without(&missing)
     }
 
-    /// The plan without the loads for which there is a reason.
+    /// The plan without the loads that have a reason.
     fn without(mut self, reasons: &[Option<String>]) -> (Plan, Vec<String>) {
         if reasons.iter().all(Option::is_some) {
             return (self, Vec::new());
@@ -184,7 +184,7 @@ impl Plan {
         loads.chain([&self.record]).any(|tables| tables.contains(&Table::Kernel))
     }
 
-    /// The same without the kernel's tracepoints, and without the expectations that need them.
+    /// The plan without the kernel's tracepoints, and without the expectations that need them.
     pub fn without_kernel(mut self) -> Plan {
         let recorded = self.loads.iter_mut().filter_map(|load| load.record.as_mut());
         recorded.chain([&mut self.record]).for_each(|tables| tables.retain(|table| *table != Table::Kernel));

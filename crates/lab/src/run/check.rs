@@ -7,7 +7,7 @@ use tables::manifest::{Check, Comparison};
 use crate::plan::{Expect, Interval, MetricName, Plan, Point, Shape};
 
 /// A metric of an expression at a point.
-struct Asked<'a> {
+struct Figure<'a> {
     point: Point,
     name: &'a MetricName,
     /// The load whose line it is, if it is one of the line.
@@ -16,7 +16,7 @@ struct Asked<'a> {
     repeat: Option<u32>,
 }
 
-type Lookup<'a> = dyn Fn(&Asked<'_>) -> Option<f64> + 'a;
+type Lookup<'a> = dyn Fn(&Figure<'_>) -> Option<f64> + 'a;
 
 /// Value of an expectation at a point.
 struct Found {
@@ -30,16 +30,16 @@ struct Found {
 pub(super) fn checks(plan: &Plan, metrics: Metrics<'_>) -> Vec<Check> {
     // Without a verdict on its path, no figure is known to be of the planned path.
     let is_waived = plan.is_waived();
-    let value = |asked: &Asked<'_>| {
+    let value = |figure: &Figure<'_>| {
         if is_waived {
             return None;
         }
-        let (point, metric) = (&asked.point.0, &asked.name.metric);
-        let name = || format!("{}.{metric}", asked.name.owner);
-        match (asked.load, asked.repeat) {
+        let (point, metric) = (&figure.point.0, &figure.name.metric);
+        let name = || format!("{}.{metric}", figure.name.owner);
+        match (figure.load, figure.repeat) {
             // The line is the same in all repeats.
-            (Some(load), _) if asked.name.owner == LINE => metrics.line_of(point, load, metric),
-            (_, Some(repeat)) if asked.name.owner != LINE => metrics.in_repeat(point, &name(), repeat),
+            (Some(load), _) if figure.name.owner == LINE => metrics.line_of(point, load, metric),
+            (_, Some(repeat)) if figure.name.owner != LINE => metrics.in_repeat(point, &name(), repeat),
             _ => metrics.value(point, &name()),
         }
     };
@@ -50,7 +50,7 @@ fn evaluated(plan: &Plan, expect: &Expect, value: &Lookup<'_>) -> Vec<Check> {
     let named = expect.value.metrics();
     let load = named.iter().map(|name| name.owner.as_str()).find(|owner| *owner != LINE);
     let in_repeat = |point: &Point, repeat| {
-        let figure = |name: &MetricName| value(&Asked { point: point.moved(&name.at), name, load, repeat });
+        let figure = |name: &MetricName| value(&Figure { point: point.moved(&name.at), name, load, repeat });
         expect.value.value(figure).map(|v| v / expect.unit.size)
     };
     let at = |point: &Point| in_repeat(point, None);
@@ -195,10 +195,10 @@ mod tests {
     /// Checks as (name, value) when reads make 100 Mbit/s × depth, raw 800, and raw is missing at 8 ms.
     fn check(expect: &str, expected: &[(&str, Option<f64>)]) {
         let plan = Plan::parse(&format!("{PLAN}\n{expect}"), Variant::Full).unwrap();
-        let value = |asked: &Asked<'_>| match (
-            format!("{}.{}", asked.name.owner, asked.name.metric).as_str(),
-            asked.point.value("delay"),
-            asked.point.value("read.depth"),
+        let value = |figure: &Figure<'_>| match (
+            format!("{}.{}", figure.name.owner, figure.name.metric).as_str(),
+            figure.point.value("delay"),
+            figure.point.value("read.depth"),
         ) {
             ("read.throughput", Some(_), Some(depth)) => depth.parse::<f64>().ok().map(|depth| depth * 1e8),
             ("raw.throughput", Some("0"), _) => Some(8e8),
@@ -286,9 +286,9 @@ mod tests {
         let keys = "value = 'read.throughput / read.throughput[read.depth=1]'\nop = '>='\nbound = 0.97\n\
                     interval = 'lower95'\nwhere = { delay = '0', read.depth = 8 }";
         let plan = Plan::parse(&format!("repeats = 20\n{PLAN}\n{keys}"), Variant::Full).unwrap();
-        let value = |asked: &Asked<'_>| {
-            let of_depth = if asked.point.value("read.depth") == Some("1") { one } else { eight };
-            of_depth.get(asked.repeat.expect("a repeat is asked") as usize - 1).copied()
+        let value = |figure: &Figure<'_>| {
+            let of_depth = if figure.point.value("read.depth") == Some("1") { one } else { eight };
+            of_depth.get(figure.repeat.expect("a repeat is given") as usize - 1).copied()
         };
         let found = evaluated(&plan, &plan.expects[0], &value);
         assert_eq!(found.len(), 1);

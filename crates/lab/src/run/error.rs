@@ -6,10 +6,10 @@ use std::path::PathBuf;
 /// Reason why a run has no result.
 #[derive(thiserror::Error, Debug)]
 pub enum LabError {
-    /// There is something where the run should go.
+    /// The directory of the run is not empty.
     #[error("{0} exists and is not empty; name another directory with --out")]
     NotEmpty(PathBuf),
-    /// There is a run where the run should go.
+    /// The directory holds another run.
     #[error("{0} holds a run already; go on with it by --resume, or name another directory with --out")]
     Begun(PathBuf),
     /// Another lab is at work there.
@@ -17,7 +17,7 @@ pub enum LabError {
         "{0}: another farlun lab is at work there; wait until it has ended, or name another directory with --out"
     )]
     Busy(PathBuf),
-    /// The run that is there is another one.
+    /// The run to resume differs from this one.
     #[error(
         "{path}: this run was begun with {text}; resume it as it was begun, or name another directory with --out"
     )]

@@ -39,7 +39,7 @@ pub struct Order {
     pub version: String,
     /// Commit of the checkout it was built from, if it was.
     pub commit: Option<String>,
-    /// The machine before the run, if it was looked at.
+    /// Load of the machine before the run, if it was measured.
     pub machine: Option<MachineUse>,
     /// Loads of the plan that are left out, and why, a sentence each.
     pub left_out: Vec<String>,

@@ -17,7 +17,7 @@ pub struct Step {
     pub attempt: u32,
     /// Likely time of the cell.
     pub expected: Duration,
-    /// Likely time of it and all after it, those that will have to be run again among them.
+    /// Likely time of this and all later steps, with the attempts to repeat.
     pub left: Duration,
 }
 
@@ -34,7 +34,7 @@ pub trait Progress {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Countdown(Option<Stretch>);
 
-/// An attempt that goes on.
+/// An attempt in progress.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     since: Instant,

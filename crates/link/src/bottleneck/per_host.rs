@@ -11,7 +11,7 @@ use crate::{Bottleneck, Dropped, Line, Packet, Stage};
 pub struct Bottlenecks {
     /// By the number of the near host; one if all share it.
     all: Vec<Bottleneck>,
-    /// The near hosts are those that send.
+    /// True in the direction in which the near hosts send.
     of_sender: bool,
 }
 
@@ -77,7 +77,8 @@ mod tests {
         Packet { from, to, ..Packet::new(Handle(0), Instant::ZERO, 1_000, 1_000, 1) }
     }
 
-    /// When packets of these pairs of hosts leave that all come at once, in milliseconds, and whose they are.
+    /// Departure times in milliseconds and hosts of packets that all arrive at once, for these pairs of sender and
+    /// receiver.
     fn left(own: Own, hosts: &[(u8, u8)]) -> Vec<(u64, u8, u8)> {
         let mut stage = Bottlenecks::of(&line(own));
         for (from, to) in hosts {

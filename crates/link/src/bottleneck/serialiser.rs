@@ -1,7 +1,7 @@
 //! The serialiser: one packet at a time goes onto the wire, bit by bit.
 //!
-//! The end of a packet rarely falls on a whole nanosecond. The part that is left over is carried into the next
-//! packet of the same busy period, so that the rate is exact over any time.
+//! The end of a packet rarely falls on a whole nanosecond. The remainder is carried into the next packet of the same
+//! busy period, so that the rate is exact over any time.
 
 use event::{BitRate, Instant};
 

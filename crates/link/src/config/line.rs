@@ -7,9 +7,9 @@ use event::BitRate;
 use crate::{Contract, JitterModel, Limit, LossModel, Outage, Reordering, Share};
 
 /// Longest serialisation of a super-packet. It is delivered whole when its last byte is through, so the first byte of
-/// a bulk transfer comes that much late, and the queue drops that much at once; a transfer's last byte is exactly on
-/// time. 64 KiB would be half a millisecond at 1 Gb/s. Measured there (one CUBIC stream, 8 ms one way, 2 processors):
-/// 100 µs cost 0.6 of a processor, 200 µs 0.35, half a millisecond 0.2.
+/// a bulk transfer arrives that much late, and the queue drops that much together; a transfer's last byte is exactly
+/// on time. 64 KiB would be half a millisecond at 1 Gb/s. Measured there (one CUBIC stream, 8 ms one way, 2
+/// processors): 100 µs cost 0.6 of a processor, 200 µs 0.35, half a millisecond 0.2.
 const SUPER_PACKET_TIME: Duration = Duration::from_micros(200);
 /// Largest packet of one read from a TUN device (and TCP's default limit).
 pub const SUPER_PACKET_MAX_BYTES: u64 = 65_536;

@@ -1,8 +1,8 @@
-//! Merging of small frames: a line that packs them together into frames of its own, as SONET does with Ethernet.
+//! Aggregation of small frames: a line that packs them into frames of its own, as SONET does with Ethernet.
 //!
-//! A small frame waits for the next frame of the line and leaves with all that wait, without a gap: acknowledgements
-//! so arrive in bunches, and the gaps between bunches are multiples of the line's period. A large frame fills the
-//! frame that waits, which then leaves at once in front of it: data are not delayed and nothing is reordered.
+//! A small frame waits for the next frame of the line and leaves with all others that wait, without a gap:
+//! acknowledgements arrive in bunches, and the gaps between bunches are multiples of the line's period. A large frame
+//! fills the waiting frame, which then leaves immediately before it: data are not delayed and nothing is reordered.
 
 use std::collections::VecDeque;
 

@@ -1,6 +1,6 @@
-//! Impairments: one file for each way in which a line treats packets worse than waiting and propagation do.
+//! Impairments: a file for each stage that drops, delays, reorders, copies or aggregates packets.
 //!
-//! `drops` decides at the entry of a path, before a packet waits; the other stages lie behind the bottleneck.
+//! `drops` acts at the entry of a path, before a packet waits; the other stages lie behind the bottleneck.
 
 mod coalesce;
 mod departures;

@@ -64,7 +64,7 @@ impl Cutter {
         fits.then_some(Cutter { headers, payload_per_piece: headers.payload_len, pieces: 1 })
     }
 
-    /// One more piece of so many bytes.
+    /// Adds a piece of `payload_len` bytes.
     pub(crate) const fn lengthen(&mut self, payload_len: usize) {
         self.headers.payload_len += payload_len;
         self.headers.total_len += payload_len;
@@ -158,7 +158,7 @@ impl Cutter {
 }
 
 impl PieceHeaders {
-    /// The same with TCP's `flags` set as well.
+    /// Adds `flags` to the TCP header.
     pub(crate) const fn with_flags(mut self, transport_at: usize, flags: u8) -> PieceHeaders {
         self.bytes[transport_at + TCP_FLAGS] |= flags;
         self

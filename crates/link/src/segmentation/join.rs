@@ -105,7 +105,7 @@ mod tests {
 
     const MSS: usize = 1448;
 
-    /// The packets of a stream of so many bytes: those of one super-packet, cut.
+    /// Segments of a super-packet with `payload_len` bytes.
     fn packets(version: u8, payload_len: usize) -> Vec<Vec<u8>> {
         let mut whole = super_packet(version, payload_len);
         let flags_at = if version == 4 { 20 } else { 40 } + 13;

@@ -132,7 +132,7 @@ mod tests {
         }
     }
 
-    /// A queue in which there is always room for the short last piece of a super-packet, and seldom for another.
+    /// A queue that always has room for the short last segment of a super-packet, and seldom for another.
     #[test]
     fn a_direction_that_keeps_its_limit_never_runs_out_of_memory() {
         let rate = BitRate(1_000_000_000);

@@ -29,7 +29,7 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 pub struct Role {
     /// The host: `near`, `near2`, … `far`.
     pub host: String,
-    /// The command in words, without secrets; those of `--near` and `--far` are a single word for a shell.
+    /// The command's words, without secrets; a command of `--near` or `--far` is a single word for a shell.
     pub command: Vec<String>,
     /// Its exit code; 128 and the signal's number if a signal ended it.
     pub exit_code: u8,
@@ -80,8 +80,7 @@ impl Drop for Collected {
 }
 
 impl Running {
-    /// Starts COMMAND: standard input and error are ours, and standard output unless `keep` wants its
-    /// last line.
+    /// Starts COMMAND with our standard input and error, and with our standard output unless `keep` is set.
     pub(crate) fn command(
         nursery: &Nursery,
         spec: &Spec,

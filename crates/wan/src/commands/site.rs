@@ -31,7 +31,7 @@ const SHELL_GRACE: Duration = Duration::from_secs(1);
 pub(crate) struct Site {
     pub(crate) near: Vec<Arc<Host>>,
     pub(crate) far: Vec<Arc<Host>>,
-    /// The namespaces that are ours alone.
+    /// Inodes of the namespaces that were made for the run.
     inodes: Vec<u64>,
     guard: Option<Guard>,
     /// The parent of all commands.
@@ -80,7 +80,7 @@ impl Site {
         self.nursery.inside()
     }
 
-    /// Ends whatever is left on the hosts.
+    /// Kills all remaining processes on the hosts.
     pub(crate) fn clear(&self) {
         kill_all(&self.inodes);
     }
@@ -120,8 +120,8 @@ impl Commanded {
         Ok(Commanded { host: host.clone(), running, asked_to_end: false })
     }
 
-    /// Waits until something on the host listens on TCP; `false` if `stopped` became readable before. A command that has
-    /// put itself into the background has ended well and may still come to listen.
+    /// Waits until a process of the host listens on TCP; `false` if `stopped` became readable before. A command that
+    /// daemonises exits with 0, and its child may still come to listen.
     pub(crate) fn wait_until_it_listens(
         &mut self,
         signals: &EndSignals,
@@ -178,7 +178,7 @@ impl Commanded {
         }
     }
 
-    /// Gives the commands until `give_up` to end by themselves.
+    /// Waits until all commands have ended by themselves, at most until `give_up`.
     pub(crate) fn wait_for_all(
         commands: &mut [Commanded],
         give_up: Instant,

@@ -152,7 +152,7 @@ mod tests {
 
     const MSS: usize = 1448;
 
-    /// All that is due at once.
+    /// A path whose packets are all due.
     #[derive(Default)]
     struct Heap(std::collections::VecDeque<Packet>);
 
@@ -197,7 +197,7 @@ mod tests {
             self.heap.0.push_back(Packet { to, piece, number: self.heap.0.len() as u64, ..of });
         }
 
-        /// The number `n` of a stream to host `to`, whose device has left the checksum to others.
+        /// Packet `n` of a stream to host `to`, with checksum offload.
         fn push_data(&mut self, to: u8, n: u32) {
             let mut packet = super_packet(MSS);
             packet[HEADER_BYTES + 33] = 0x10;

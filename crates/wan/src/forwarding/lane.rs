@@ -194,7 +194,7 @@ impl Lane {
         to.device.write_parts(&offload(joint.cutter(), true), headers.bytes(), &payloads[..members.len()])
     }
 
-    /// Reads packets that have come in and gives them to the model.
+    /// Reads the packets that have arrived and gives them to the model.
     pub(crate) fn read(&mut self, mut taps: Option<&mut Taps>) -> std::io::Result<usize> {
         let turn = match self.from.has_rings() {
             true => RING_BATCH,
@@ -327,7 +327,7 @@ impl Lane {
         }
     }
 
-    /// There is no memory for another packet: takes one off the device and drops it.
+    /// Reads a packet and drops it, since the arena is full.
     #[cold]
     fn refuse_one(&mut self, from: usize) -> std::io::Result<bool> {
         let mut lost = vec![0; MAX_BYTES];

@@ -1,6 +1,8 @@
-//! Forwarding: one thread reads packets from the hosts' devices, gives them to the model and delivers them when they are due.
+//! Forwarding: one thread reads packets from the hosts' devices, gives them to the model and delivers them on
+//! schedule.
 //!
-//! Reading order: `pump` is the thread, `lane` one direction, `port` its sending devices, `due` the packets to deliver.
+//! Reading order: `pump` is the thread, `lane` one direction, `port` its sending devices, `due` the packets to
+//! deliver.
 
 mod due;
 mod headers;

@@ -27,7 +27,7 @@ pub(crate) struct Port {
     pub(crate) watch: Watch,
 }
 
-/// All ports of a lane, and a descriptor that is readable when one of those that may be read is.
+/// All ports of a direction, with a descriptor that is readable when an open one has input.
 pub(crate) struct Ports {
     all: Vec<Port>,
     /// Not needed for a single one.
@@ -66,7 +66,7 @@ impl Ports {
         })
     }
 
-    /// The rings, if they are TUN devices: before others the kernel empties one.
+    /// The rings, if the devices are TUNs: those of veth pairs are emptied by the kernel.
     pub(crate) fn rings(&self) -> Option<&Arc<Rings>> {
         self.rings.as_ref().filter(|_| matches!(self.all[0].host.device, Device::Tun(_)))
     }
@@ -167,7 +167,7 @@ impl Ports {
         Ok(())
     }
 
-    /// The port that the last look found as number `index`.
+    /// Port number `index` of those that the last poll found.
     pub(crate) fn found(&self, index: usize) -> Option<usize> {
         self.found.get(index).copied()
     }

@@ -27,12 +27,12 @@ use crate::machine::Processors;
 
 /// The thread stops sleeping at most this long before a packet is due.
 const SPIN_MAX: Duration = Duration::from_micros(50);
-/// Part of a processor that may be spun away, in percent.
+/// Largest share of a processor for spinning, in percent.
 const SPIN_PERCENT: u64 = 50;
 /// Spinning saved up while there was nothing to spin for.
 const SPIN_SAVED_NS: u64 = 5_000_000;
-/// The thread never sleeps longer: how long nobody looked at the devices is known to so much. It costs a hundredth of a
-/// processor while nothing is under way.
+/// Longest sleep of the thread, which bounds the uncertainty of arrivals. It costs a hundredth of a processor on an
+/// idle path.
 const HEARTBEAT: Duration = Duration::from_millis(1);
 
 /// Both directions of a running path.

@@ -12,9 +12,9 @@ use event::Instant;
 pub(crate) const PRIORITY: i32 = 10;
 /// Of each second, in thousandths.
 const USED_PERMILLE: i64 = 900;
-/// Time that may be saved up: with it a second has 920 ms at most.
+/// Largest unused budget that is carried over: with it a second has 920 ms at most.
 const SAVED_MAX_NS: i64 = 20_000_000;
-/// Beside work, time may be spent only above this.
+/// Smallest budget for spinning.
 const SPARE_NS: i64 = 5_000_000;
 /// Interval between reads of the thread's CPU clock, each of which costs a quarter of a microsecond.
 const ASKED: Duration = Duration::from_micros(200);

@@ -22,7 +22,7 @@ use net::processes::{
 pub(crate) use memory::available_bytes;
 pub(crate) use processors::{Aside, Processors};
 
-/// Over less time than this the ticks are too coarse to tell.
+/// Shortest measurement: over less time the ticks are too coarse.
 const TELLS_AFTER: Duration = Duration::from_secs(1);
 
 /// Load of the machine while a path ran, in processors.

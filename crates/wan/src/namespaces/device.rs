@@ -1,4 +1,4 @@
-//! A host's device: a TUN where that opens, else one end of a veth pair. Both speak in the same packets.
+//! A host's device: a TUN if it can be opened, else one end of a veth pair. Both use the same packet format.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

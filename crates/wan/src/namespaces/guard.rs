@@ -33,8 +33,8 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Starts `program wan guard` for these namespaces of ours, out of reach of a Ctrl-C at the terminal, and waits until it
-    /// holds them; and the parent of commands that end with it.
+    /// Starts `program wan guard` for these namespaces, in a process group that a Ctrl-C at the terminal does not
+    /// reach, and waits until it holds them. Returns it with the parent of commands that end with it.
     pub(crate) fn start(program: &Path, namespaces: &[&Namespace]) -> io::Result<(Guard, Nursery)> {
         let descriptors = namespaces.iter().map(|namespace| namespace.descriptor()).collect();
         // Many containers allow network namespaces and no mounts.
@@ -96,7 +96,7 @@ pub fn stand() -> io::Result<()> {
     Ok(())
 }
 
-/// Kills every process in `namespaces` until none is left; a process may start others while we look.
+/// Kills every process in `namespaces` until none is left; a process may start others meanwhile.
 pub(crate) fn kill_all(namespaces: &[u64]) {
     for _ in 0..500 {
         let left = members(namespaces);

@@ -23,8 +23,8 @@ use crate::{HostName, Side, Spec, WanError};
 const DEVICE: &str = "wan0";
 const DEVICE_HERE: &str = "farlun-far";
 
-/// Packets that may lie in a device until its thread reads them. They have not come to the path yet, so this
-/// must never drop; a window of 400 MB that TCP sends at once is 32 000 super-packets of 12 500 bytes.
+/// Queue of a device before its thread reads it. Its packets have not reached the path yet, so it must never drop; a
+/// window of 400 MB that TCP sends at once is 32 000 super-packets of 12 500 bytes.
 const DEVICE_QUEUE_PACKETS: u32 = 65_536;
 /// Shortest prefix of a network; shorter ones are parts of a default route.
 const NETWORK_BITS_LEAST: u32 = 8;

@@ -27,7 +27,7 @@ const LATENESS_DIGITS: u8 = 3;
 pub(crate) struct Traffic {
     /// Packets as the devices delivered them, super-packets counted once.
     pub(crate) packets: u64,
-    /// The same in packets of MTU size; so are the drops.
+    /// Packets in units of MTU size; so are the drops.
     pub(crate) segments: u64,
     /// Dropped by the model on a full queue.
     pub(crate) queue_full: u64,
@@ -109,7 +109,7 @@ impl Feed {
 }
 
 impl Drop for Feed {
-    /// The direction is over and may wait now, so that its last rows are not lost.
+    /// Sends the last rows. The direction has ended and may wait now.
     fn drop(&mut self) {
         // A collector that has met an error has hung up, and reports that error itself.
         let _ = self.batches.send(std::mem::take(&mut self.rows));
@@ -117,8 +117,8 @@ impl Drop for Feed {
 }
 
 impl Collector {
-    /// Starts the thread, and a table in `trace` if one is wanted; `connections` learns which TCP connections there
-    /// are. The feeds are for the two directions.
+    /// Starts the thread, with a table in `trace` if there is one; `connections` collects the TCP connections. The
+    /// feeds are for the two directions.
     pub(crate) fn start(
         trace: Option<&Path>,
         window: Arc<Window>,

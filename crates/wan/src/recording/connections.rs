@@ -18,7 +18,7 @@ pub(crate) struct Connection {
 pub(crate) struct Connections(Mutex<HashSet<Connection>>);
 
 impl Connections {
-    /// Adds those of a batch of packets.
+    /// Adds the connections of a batch of packets.
     pub(crate) fn learn(&self, packets: &[Packet]) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut last = None;

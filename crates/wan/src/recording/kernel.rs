@@ -34,8 +34,8 @@ pub struct KernelTraced {
     pub rows: u64,
     /// Events of the whole machine that were not seen, because a ring was full.
     pub lost_events: u64,
-    /// Events that were not recorded, because the path has carried no packet of their connections: those of another
-    /// path. Only while it has carried very few may they be its own.
+    /// Events that were not recorded, because the path has carried no packet of their connections: they are those of
+    /// another path, or of this one before it has carried a few.
     pub unclaimed_events: u64,
 }
 
@@ -100,7 +100,7 @@ struct Recording {
     names: HashMap<IpAddr, HostName>,
     connections: Arc<Connections>,
     writer: Writer<KernelPoint>,
-    /// Rows of connections that may be those of another path, and the connections that they were compared with.
+    /// Rows of connections that may belong to another path, and the connections that they were compared with.
     waiting: Vec<KernelPoint>,
     known: Known,
     dropped: u64,

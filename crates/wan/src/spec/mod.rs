@@ -39,7 +39,7 @@ pub struct Spec {
     pub congestion: Option<String>,
     /// The hosts have no IPv4 addresses.
     pub only_ipv6: bool,
-    /// Hosts at the near end, which share its line unless they have their own; 1 to 16.
+    /// Number of near hosts, which share a line unless each has its own; 1 to 16.
     pub near_hosts: u8,
     /// Hosts at the far end.
     pub far_hosts: u8,
@@ -63,8 +63,7 @@ const VETH_QUEUES_BYTES: usize = 256 << 20;
 const VETH_QUEUE_MAX_BYTES: usize = 64 << 20;
 
 impl Spec {
-    /// A path that is the same both ways and does nothing to packets but delay them, with the usual queue unless one is
-    /// named.
+    /// A symmetric path without impairments, with the default queue if none is given.
     pub fn new(delay: Duration, rate: BitRate, queue_bytes: Option<u64>, mtu_bytes: u32) -> Spec {
         let queue_bytes = queue_bytes.unwrap_or_else(|| Shape::usual_queue_bytes(delay, rate));
         let line = Line::plain(Shape { delay, rate, queue_bytes });

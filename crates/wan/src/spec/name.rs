@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::Side;
 
-/// Hosts that one end may have.
+/// Most hosts at one end.
 pub const HOSTS_MAX: u8 = 16;
 
 /// Prefix lengths of the addresses.
@@ -25,7 +25,7 @@ pub struct HostName {
 }
 
 impl HostName {
-    /// Host number `place` of `side`, from 1; `None` if there is none such.
+    /// Host number `place` of `side`, from 1; `None` for a number out of range.
     pub fn new(side: Side, place: u8) -> Option<HostName> {
         (1..=HOSTS_MAX).contains(&place).then_some(HostName { side, place })
     }
@@ -59,7 +59,7 @@ impl HostName {
         Ipv4Addr::new(198, 18, 0, self.last() as u8)
     }
 
-    /// Its address in the range for benchmarks (RFC 5180, section 8); its last digits are those of the other one.
+    /// Address in the range for benchmarks (RFC 5180, section 8); its last digits equal those of the IPv4 address.
     pub const fn ipv6(self) -> Ipv6Addr {
         let last = self.last() as u16;
         let digits = last / 100 * 0x100 + last / 10 % 10 * 0x10 + last % 10;

@@ -9,14 +9,14 @@ use serde::Serialize;
 
 use crate::{HostName, Side, Spec};
 
-/// The path as it was. The first three fields are those of the line from near to far.
+/// Configuration of the path. The first three fields are those of the line from near to far.
 #[derive(Clone, Debug, Serialize)]
 pub struct PathShown {
     /// Propagation one way.
     pub delay_ns: u64,
     /// Rate on the wire.
     pub rate_bits_per_s: u64,
-    /// Bytes on the wire that may wait.
+    /// Capacity of the queue in bytes on the wire.
     pub queue_bytes: u64,
     /// Largest packet, in bytes of IP.
     pub mtu: u32,
@@ -29,7 +29,7 @@ pub struct PathShown {
     pub hosts: HostsShown,
     /// True if super-packets are cut before the model sees them.
     pub segment: bool,
-    /// Memory that packets under way may take.
+    /// Memory for packets under way.
     pub memory_bytes: u64,
     /// Rates of the lines that the near hosts have to themselves; none if they share one.
     pub near_rates_bits_per_s: Vec<u64>,
@@ -61,9 +61,9 @@ pub struct LineShown {
     pub delay_ns: u64,
     /// Rate on the wire.
     pub rate_bits_per_s: u64,
-    /// Bytes on the wire that may wait.
+    /// Capacity of the queue in bytes on the wire.
     pub queue_bytes: u64,
-    /// Packets that may wait instead.
+    /// Capacity of the queue in packets, if it is limited so.
     pub queue_packets: Option<u64>,
     /// Policer as `--police` takes it.
     pub police: Option<String>,

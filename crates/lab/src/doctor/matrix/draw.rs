@@ -28,7 +28,7 @@ impl Drawn<'_> {
     }
 }
 
-/// Every case on every path of its own, in the order of the plan.
+/// All cases with each of their paths, in the order of the plan.
 pub(super) fn all(plan: &Plan, seed: u64) -> Vec<Drawn<'_>> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut drawn = Vec::new();

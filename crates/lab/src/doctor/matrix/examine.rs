@@ -1,4 +1,4 @@
-//! Runs one cell after the other into the run directory, and shows the doctor the tables of each and nothing else.
+//! Runs the cells in sequence into the run directory; the doctor sees the tables of each and nothing else.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use tables::RunDir;
 use tables::manifest::{Cell, CellEntry, Run};
 
 use super::setup::Setup;
-use crate::doctor::asked::asked;
+use crate::doctor::diagnose::diagnose;
 use crate::plan::{Lun, Point};
 use crate::run::{Lab, LabError, Lock, Order, Parts, Progress, Step, Streak, look, what_to_do};
 
@@ -95,7 +95,7 @@ impl<'a> Examination<'a> {
             Ok(())
         };
         linked().map_err(|source| LabError::File { path: blind.clone(), source })?;
-        let diagnosis = asked(&blind, manifest);
+        let diagnosis = diagnose(&blind, manifest);
         fs::remove_dir_all(&blind).map_err(|source| LabError::File { path: blind.clone(), source })?;
         diagnosis
     }

@@ -6,7 +6,7 @@ use tables::manifest::Run;
 
 use super::examine::Examine;
 use super::setup::Setup;
-use crate::doctor::asked::asked;
+use crate::doctor::diagnose::diagnose;
 use crate::run::LabError;
 
 /// A recorded run.
@@ -28,7 +28,7 @@ impl Examine for Recorded<'_> {
         if !cell.cell.valid {
             return Ok(None);
         }
-        asked(&cell.path, &cell.cell).map(Some)
+        diagnose(&cell.path, &cell.cell).map(Some)
     }
 
     fn skip(&mut self, _count: usize) {}

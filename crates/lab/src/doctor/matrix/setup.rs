@@ -273,7 +273,7 @@ impl Setup {
     }
 }
 
-/// Requests that keep the path full whatever happens.
+/// Depth that fills the path with a margin.
 fn plenty(product: f64, block_bytes: u64) -> u32 {
     (PLENTY * product / block_bytes as f64).ceil().max(PLENTY_LEAST) as u32
 }

@@ -3,7 +3,8 @@
 //! Grammar: sum = product { (+ | -) product }; product = factor { (* | /) factor };
 //! factor = number | metric | ( sum ) | - factor | max ( sum , sum );
 //! metric = owner.name [ '[' axis = value { , axis = value } ']' ].
-//! Knows no metrics: the caller looks them up.
+//!
+//! The caller resolves metrics.
 
 use std::fmt;
 

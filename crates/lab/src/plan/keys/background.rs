@@ -12,7 +12,7 @@ use super::load::{Load, MOST_HOSTS};
 pub struct Background {
     /// The load that it runs; its times are ignored.
     pub load: Load,
-    /// The loads that it runs beside; all of them if there is none.
+    /// Loads that it competes with; empty for all.
     pub beside: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ impl Background {
         self.load.keys().filter(|key| !NOT_HERE.contains(key))
     }
 
-    /// Sets one of [`Background::keys`]. Without initiators there is none.
+    /// Sets one of [`Background::keys`]. With 0 initiators there is no traffic.
     pub(in crate::plan) fn set(&mut self, key: &str, value: &Scalar) -> Result<(), String> {
         match key {
             "initiators" => self.load.initiators = value.number(0, MOST_HOSTS)?,

@@ -87,7 +87,7 @@ impl Case {
         })
     }
 
-    /// The same in the quick variant, if it is there.
+    /// The case in the quick variant, if it has one.
     pub(in crate::plan) fn quick(self) -> Option<Case> {
         (!self.quick.is_empty()).then(|| Case { rtts: self.quick.clone(), ..self })
     }

@@ -11,7 +11,7 @@ use event::BitRate;
 use crate::plan::checks::Expression;
 use crate::plan::point::Point;
 
-/// The one figure that a rate may follow.
+/// The only metric that a rate may depend on.
 pub(in crate::plan) const FIGURE: &str = "throughput";
 /// Rates are whole numbers of this, so that people can read and type them.
 const STEP: u64 = 1_000_000;

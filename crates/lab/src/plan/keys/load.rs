@@ -112,7 +112,7 @@ pub struct Bursts {
     pub initial_r2t: bool,
 }
 
-/// Reads or writes by a program that others wrote.
+/// Reads or writes by a foreign program.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Command {
     /// Command line.
@@ -309,7 +309,7 @@ impl Load {
         path
     }
 
-    /// Far hosts that it needs: each stream has one of its own.
+    /// Number of far hosts that it needs: one for each stream.
     pub fn far_hosts(&self) -> u32 {
         match &self.kind {
             LoadKind::Stream { .. } => self.initiators,

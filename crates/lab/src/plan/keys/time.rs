@@ -26,7 +26,7 @@ impl PathTime {
         self.fixed + rtt.mul_f64(self.round_trips)
     }
 
-    /// The value of a key; numbers without a unit are refused, since they could be meant in two ways.
+    /// Reads the value of a key; a number without a unit is ambiguous and refused.
     pub(in crate::plan) fn read(value: &Scalar) -> Result<PathTime, String> {
         PathTime::parse(&value.label())
     }

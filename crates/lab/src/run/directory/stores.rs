@@ -12,7 +12,7 @@ use crate::run::error::LabError;
 /// Bytes that are written at a time.
 const PIECE: usize = 1 << 20;
 
-/// The files of a run, while it goes on.
+/// Files of a run in progress.
 #[derive(Debug)]
 pub(in crate::run) struct Stores(Vec<PathBuf>);
 

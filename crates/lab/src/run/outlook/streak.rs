@@ -1,4 +1,4 @@
-//! Attempts in a row that were not valid for the same reason: a run that goes on like that yields no figure.
+//! Consecutive attempts that were invalid for the same reason: such a run yields no figure.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// Attempts in a row, while none was valid yet. A virtual machine whose host disturbs one attempt in four has four in a
 /// row at its start in one run of 256.
 const ATTEMPTS: u32 = 4;
-/// Once some were valid, a disturbance of some minutes is waited for: invalid cells are run again after all others.
+/// Time to wait for the end of a disturbance once an attempt was valid: invalid cells are run again after all others.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The attempts since the last one that was valid, or not valid for another reason.
