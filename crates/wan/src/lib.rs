@@ -5,7 +5,7 @@
 //! the other end at that time. The conditions of a valid run are in `docs/wan.md`. This crate decides nothing about
 //! the path: `link` does.
 //!
-//! Reading order: [`run`] is a whole run; `namespaces` makes the hosts, `commands` runs programs on them,
+//! Reading order: [`run()`] is a whole run; `namespaces` makes the hosts, `commands` runs programs on them,
 //! `forwarding` moves the packets, `recording` writes their tables and [`validity`] judges them.
 
 mod buffers;
