@@ -12,7 +12,7 @@ use super::keys::load::{Load, Validity};
 use super::keys::lun::Lun;
 use super::keys::need::Need;
 use super::keys::path::Path;
-use super::keys::recording::{Drawing, Table};
+use super::keys::recording::{Recording, Table};
 use super::keys::target::Target;
 use super::matrix::{self, Axis};
 use super::point::Point;
@@ -44,10 +44,8 @@ pub struct Plan {
     pub path: Path,
     /// Axes that vary; the last varies fastest.
     pub matrix: Vec<Axis>,
-    /// LUNs of the far hosts.
-    pub luns: Vec<Lun>,
-    /// Options of their targets, before the matrix is applied.
-    pub target: Target,
+    /// Far hosts, before the matrix is applied.
+    pub far: FarHosts,
     /// Loads of the near hosts, one per cell.
     pub loads: Vec<Load>,
     /// Foreign programs that must be installed.
@@ -56,10 +54,8 @@ pub struct Plan {
     pub backgrounds: Vec<Background>,
     /// Limiters for the doctor to find; with them, the one load is run as each case has it, and not as it is.
     pub cases: Vec<Case>,
-    /// Tables to record, besides those that figures come from.
-    pub record: Vec<Table>,
-    /// Figures of the report, in order; `None` for the default ones.
-    pub draw: Option<Vec<Drawing>>,
+    /// Tables to record and figures to draw.
+    pub recording: Recording,
     /// Repeats of every cell.
     pub repeats: u32,
     /// Expectations.
@@ -68,6 +64,15 @@ pub struct Plan {
     pub variant: Variant,
     /// The plan as written.
     pub text: String,
+}
+
+/// LUNs of the far hosts, and the options of their targets.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FarHosts {
+    /// LUNs, numbered from 0.
+    pub luns: Vec<Lun>,
+    /// Options of every target.
+    pub target: Target,
 }
 
 impl Plan {
@@ -167,7 +172,7 @@ impl Plan {
             point: Point::default(),
             path: load.path_from(&self.path),
             load: load.clone(),
-            target: self.target.clone(),
+            target: self.far.target.clone(),
             backgrounds: self.backgrounds.iter().filter(|b| b.is_beside(load)).cloned().collect(),
         }
     }
@@ -181,13 +186,15 @@ impl Plan {
     /// True if a load records the kernel's tracepoints, which needs root.
     pub fn traces_kernel(&self) -> bool {
         let loads = self.loads.iter().filter_map(|load| load.record.as_ref());
-        loads.chain([&self.record]).any(|tables| tables.contains(&Table::Kernel))
+        loads.chain([&self.recording.tables]).any(|tables| tables.contains(&Table::Kernel))
     }
 
     /// The plan without the kernel's tracepoints, and without the expectations that need them.
     pub fn without_kernel(mut self) -> Plan {
         let recorded = self.loads.iter_mut().filter_map(|load| load.record.as_mut());
-        recorded.chain([&mut self.record]).for_each(|tables| tables.retain(|table| *table != Table::Kernel));
+        recorded
+            .chain([&mut self.recording.tables])
+            .for_each(|tables| tables.retain(|table| *table != Table::Kernel));
         let needs_kernel = |metric: &MetricName| OF_KERNEL.contains(&metric.metric.as_str());
         self.expects.retain(|expect| !expect.value.metrics().into_iter().any(needs_kernel));
         self
@@ -252,7 +259,7 @@ mod tests {
     #[test]
     fn a_load_has_tables_of_its_own_and_the_kernel_is_for_root() {
         let plan = Plan::parse(CLOSELY, Variant::Full).unwrap();
-        assert!(plan.traces_kernel() && plan.record.is_empty());
+        assert!(plan.traces_kernel() && plan.recording.tables.is_empty());
         let recorded = |plan: &Plan| plan.loads.iter().map(|load| load.record.clone()).collect::<Vec<_>>();
         assert_eq!(recorded(&plan), [None, Some(vec![Table::Pdus, Table::Kernel])]);
         let poorer = plan.without_kernel();

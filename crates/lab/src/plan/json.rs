@@ -28,14 +28,14 @@ impl Plan {
             "repeats": self.repeats,
             "path": path(&self.path),
             "matrix": axes,
-            "lun": self.luns.iter().map(Lun::words).collect::<Vec<_>>(),
-            "target": target(&self.target),
+            "lun": self.far.luns.iter().map(Lun::words).collect::<Vec<_>>(),
+            "target": target(&self.far.target),
             "load": self.loads.iter().map(load).collect::<Vec<_>>(),
             "needs": self.needs.iter().map(|need| (need.program.clone(), json!(need.package))).collect::<Map<_, _>>(),
             "background": self.backgrounds.iter().map(background).collect::<Vec<_>>(),
             "case": self.cases.iter().map(Case::to_json).collect::<Vec<_>>(),
-            "record": self.record.iter().map(|table| table.name()).collect::<Vec<_>>(),
-            "draw": self.draw.as_ref().map(|drawn| drawn.iter().map(Drawing::words).collect::<Vec<_>>()),
+            "record": self.recording.tables.iter().map(|table| table.name()).collect::<Vec<_>>(),
+            "draw": self.recording.figures.as_ref().map(|drawn| drawn.iter().map(Drawing::words).collect::<Vec<_>>()),
             "expect": self.expects.iter().map(expect).collect::<Vec<_>>(),
         })
     }

@@ -16,7 +16,7 @@ mod shipped;
 
 pub use cell::Cell;
 pub use checks::{Dimension, Expect, Expression, Interval, MetricName, Shape, Unit};
-pub use definition::{Plan, Variant};
+pub use definition::{FarHosts, Plan, Variant};
 pub use error::PlanError;
 pub use keys::background::Background;
 pub use keys::case::{Bounds, Case};
@@ -25,7 +25,7 @@ pub use keys::load::{Bench, Bursts, Command, DEFAULT_CONGESTION, Load, LoadKind,
 pub use keys::lun::Lun;
 pub use keys::need::{LoadNeeds, Need};
 pub use keys::path::{Back, Path, Queue};
-pub use keys::recording::{Drawing, Table};
+pub use keys::recording::{Drawing, Recording, Table};
 pub use keys::shell_line::ShellLine;
 pub use keys::target::Target;
 pub use keys::time::PathTime;

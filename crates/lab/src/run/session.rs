@@ -73,7 +73,7 @@ impl Lab {
         }
         // Written at once, so that a directory we cannot write to is known before an hour has gone.
         dir.save(&run)?;
-        let _stores = Stores::make(&order.out, &order.plan.luns)?;
+        let _stores = Stores::make(&order.out, &order.plan.far.luns)?;
         let elapsed_s = run.elapsed_s;
         let mut session = Session {
             lab: self,
@@ -158,8 +158,8 @@ impl Session<'_> {
         let Order { plan, seed, .. } = self.order;
         let parts = Parts {
             cell,
-            luns: &plan.luns,
-            record: &plan.record,
+            luns: &plan.far.luns,
+            record: &plan.recording.tables,
             seed: cell.seed(*seed, step.repeat),
             run_dir: self.dir.path(),
             trace_dir: &trace_dir,

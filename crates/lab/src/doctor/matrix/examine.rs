@@ -131,7 +131,7 @@ impl Examine for Examination<'_> {
         self.progress.begins(&step);
         let luns = [Lun::of(setup.lun.clone())];
         let seed = cell.seed(self.order.seed, 1);
-        let record = &self.order.plan.record;
+        let record = &self.order.plan.recording.tables;
         let single = self.lab.single(Parts {
             cell: &cell,
             luns: &luns,

@@ -149,7 +149,7 @@ fn prepared(plan: &Plan, drawn: &Drawn<'_>) -> Option<Prepared> {
     if let Some(window) = drawn.case.window {
         cell.load.window = window;
     }
-    let lun = plan.luns.first().map(Lun::spec)?.clone();
+    let lun = plan.far.luns.first().map(Lun::spec)?.clone();
     let healthy = Setup::healthy(cell, lun, drawn.case.op, drawn.rtt);
     let mut injected = healthy.clone();
     for (limiter, leaves) in &drawn.injected {

@@ -3,6 +3,15 @@
 use analysis::METRICS;
 use document::{Entry, Problems, Scalar, instead};
 
+/// Tables and figures of a plan.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Recording {
+    /// Tables to record, besides those that figures come from.
+    pub tables: Vec<Table>,
+    /// Figures of the report, in order; `None` for the default ones.
+    pub figures: Option<Vec<Drawing>>,
+}
+
 /// An optional table of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Table {

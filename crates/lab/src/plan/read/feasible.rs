@@ -183,8 +183,8 @@ fn impossible(cell: &Cell, plan: &Plan) -> Option<(&'static [&'static str], Stri
             LoadKind::Bench(bench) => (bench.lun, bench.block_bytes),
             LoadKind::Command(command) => (command.lun, 0),
         };
-        let count = plan.luns.len();
-        let Some(lun) = plan.luns.get(number as usize) else {
+        let count = plan.far.luns.len();
+        let Some(lun) = plan.far.luns.get(number as usize) else {
             let text = format!("load '{}' needs lun {number}, and the plan has {count} [[lun]]", load.name);
             return Some((&["lun"][..], text));
         };

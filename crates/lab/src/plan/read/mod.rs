@@ -13,13 +13,13 @@ use document::{Document, Entry, Problem, Problems, Scalar, Section, instead};
 use self::load::{name, set_load};
 use self::section::sections;
 use super::checks::Expect;
-use super::definition::{Plan, Variant};
+use super::definition::{FarHosts, Plan, Variant};
 use super::keys::case::Case;
 use super::keys::load::{Load, LoadKind, all_load_keys};
 use super::keys::lun::Lun;
 use super::keys::need::Need;
 use super::keys::path::{Back, PATH_KEYS, Path, congestion};
-use super::keys::recording::{Drawing, Table};
+use super::keys::recording::{Drawing, Recording, Table};
 use super::keys::target::{TARGET_KEYS, Target};
 use super::matrix::Axis;
 use super::point::Point;
@@ -92,14 +92,12 @@ fn whole(top: &Section<'_>, text: &str, problems: &mut Problems<'_>) -> Plan {
         description: String::new(),
         path: Path::default(),
         matrix: Vec::new(),
-        luns: Vec::new(),
-        target: Target::default(),
+        far: FarHosts { luns: Vec::new(), target: Target::default() },
         loads: Vec::new(),
         needs: Vec::new(),
         backgrounds: Vec::new(),
         cases: Vec::new(),
-        record: Table::usual(),
-        draw: None,
+        recording: Recording { tables: Table::usual(), figures: None },
         repeats: 1,
         expects: Vec::new(),
         variant: Variant::Full,
@@ -146,7 +144,7 @@ fn whole(top: &Section<'_>, text: &str, problems: &mut Problems<'_>) -> Plan {
     {
         return plan;
     }
-    plan.luns = read.into_iter().flatten().collect();
+    plan.far.luns = read.into_iter().flatten().collect();
     overrides(top, &mut plan, problems);
     for load in plan.loads.iter_mut().chain(plan.backgrounds.iter_mut().map(|b| &mut b.load)) {
         // The default of most hosts that serve storage.
@@ -168,7 +166,7 @@ fn whole(top: &Section<'_>, text: &str, problems: &mut Problems<'_>) -> Plan {
     for section in cases {
         plan.cases.extend(Case::read(&section, problems));
         let is_alone = matches!(&plan.loads[..], [load] if matches!(load.kind, LoadKind::Bench(_)));
-        let is_plain = matches!(&plan.luns[..], [lun] if lun.made_bytes().is_none());
+        let is_plain = matches!(&plan.far.luns[..], [lun] if lun.made_bytes().is_none());
         if !is_alone || !plan.matrix.is_empty() || !is_plain || plan.path.back != Back::default() {
             problems.at(
                 &section.span,
@@ -204,7 +202,7 @@ fn quick(section: &Section<'_>, full: &Plan, problems: &mut Problems<'_>) -> Pla
 fn reduce(plan: &mut Plan) {
     plan.repeats = 1;
     plan.matrix.iter_mut().for_each(|axis| axis.values.truncate(1));
-    plan.luns = plan.luns.drain(..).map(Lun::without_prealloc).collect();
+    plan.far.luns = plan.far.luns.drain(..).map(Lun::without_prealloc).collect();
     plan.cases.truncate(1);
     plan.cases.iter_mut().for_each(|case| case.rtts.truncate(1));
     plan.loads.iter_mut().for_each(Load::shorten);
@@ -271,7 +269,7 @@ fn overrides(section: &Section<'_>, plan: &mut Plan, problems: &mut Problems<'_>
     {
         for entry in target.entries() {
             match TARGET_KEYS.contains(&entry.key) {
-                true => entry.read(problems, |v| plan.target.set(entry.key, v)).unwrap_or_default(),
+                true => entry.read(problems, |v| plan.far.target.set(entry.key, v)).unwrap_or_default(),
                 false => target.unknown(&entry, TARGET_KEYS.iter().copied(), problems),
             }
         }
@@ -342,7 +340,7 @@ fn try_axis(axis: &Axis, value: &Scalar, plan: &Plan) -> Result<(), String> {
 /// Reads the tables and figures of a plan.
 fn recording(top: &Section<'_>, plan: &mut Plan, problems: &mut Problems<'_>) {
     if let Some(entry) = top.entry("record") {
-        plan.record = Table::list(&entry, problems);
+        plan.recording.tables = Table::list(&entry, problems);
     }
     if let Some(drawn) = top.entry("draw").map(|entry| entry.list(problems)) {
         let axes: Vec<&str> = plan.matrix.iter().map(|axis| axis.name.as_str()).collect();
@@ -353,6 +351,6 @@ fn recording(top: &Section<'_>, plan: &mut Plan, problems: &mut Problems<'_>) {
                 Err(text) => problems.at(&span, format!("draw: {text}")),
             }
         }
-        plan.draw = Some(drawings);
+        plan.recording.figures = Some(drawings);
     }
 }

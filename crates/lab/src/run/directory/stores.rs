@@ -78,7 +78,7 @@ mod tests {
             kind = "stream"
             window = "1s"
         "#;
-        let luns = Plan::parse(plan, Variant::Full).unwrap().luns;
+        let luns = Plan::parse(plan, Variant::Full).unwrap().far.luns;
         let dir = tempfile::tempdir().unwrap();
         let stores = Stores::make(dir.path(), &luns).unwrap();
         let file = dir.path().join("lun1.img");
