@@ -28,7 +28,7 @@ impl Watch {
         self.looked = self.looked.max(t);
     }
 
-    /// Records a poll at `now`: packets from before the last poll have all been read.
+    /// Records a poll at `now`; a packet found then may have arrived at any time since the last one.
     pub(crate) fn look(&mut self, now: Instant) {
         let gap = now.since(self.looked);
         // Packets of a gap are read in less time than it took, or they arrive faster than they can be read.
