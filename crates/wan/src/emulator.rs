@@ -9,7 +9,7 @@ use event::Direction;
 use net::{Wake, clock};
 
 use crate::forwarding::{Cost, Lane, Pump, Signals, Taps};
-use crate::machine::{Aside, Machine, Meter, Processors};
+use crate::machine::{HostProcessors, Machine, Meter, Processors};
 use crate::namespaces::{Drops, Host};
 use crate::recording::{Collector, Connections, Traffic, Window};
 use crate::{Spec, WanError};
@@ -28,12 +28,12 @@ pub(crate) struct Emulator {
     processors: Processors,
     meter: Option<Meter>,
     machine: Option<Machine>,
-    _aside: Aside,
+    _restriction: HostProcessors,
 }
 
 /// Result of an emulation.
 #[derive(Debug)]
-pub(crate) struct Moved {
+pub(crate) struct Emulated {
     /// Packets that arrived while COMMAND ran, and their fates.
     pub(crate) traffic: Traffic,
     /// Packets that the devices dropped before the path saw them.
@@ -61,7 +61,7 @@ impl Emulator {
         let inodes = own.map(|host| host.namespace.inode()).collect::<Result<Vec<_>, _>>().map_err(failed)?;
         let signals = Signals::new().map_err(failed)?;
         let processors = Processors::of(spec).map_err(failed)?;
-        let aside = processors.leave_to_pump().map_err(failed)?;
+        let restriction = processors.leave_to_pump().map_err(failed)?;
         let (collector, [to_far, to_near]) = Collector::start(trace, window.clone(), connections)?;
         let out = Lane::new(Direction::NearToFar, [near, far], spec, to_far).map_err(failed)?;
         let back = Lane::new(Direction::FarToNear, [far, near], spec, to_near).map_err(failed)?;
@@ -86,7 +86,7 @@ impl Emulator {
             processors,
             meter: None,
             machine: None,
-            _aside: aside,
+            _restriction: restriction,
         })
     }
 
@@ -109,12 +109,12 @@ impl Emulator {
     }
 
     /// Stops the emulation and returns its result.
-    pub(crate) fn finish(mut self) -> Result<Moved, WanError> {
+    pub(crate) fn finish(mut self) -> Result<Emulated, WanError> {
         self.signals.stop();
         let (pump, collector) = self.threads.take().expect("an emulator finishes once");
         let outcome = pump.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let cost = outcome.map_err(WanError::Stopped)?;
-        Ok(Moved { traffic: collector.finish()?, drops: self.drops, machine: self.machine, cost })
+        Ok(Emulated { traffic: collector.finish()?, drops: self.drops, machine: self.machine, cost })
     }
 
     fn device_drops(&self) -> Result<Drops, WanError> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use net::{EndSignals, clock};
 use serde::Serialize;
 
-use crate::commands::{self, Commanded, Role, Site};
+use crate::commands::{self, HostCommand, Role, Site};
 use crate::emulator::Emulator;
 use crate::forwarding::{Cost, Taps};
 use crate::recording::{KernelTrace, KernelTraced};
@@ -20,9 +20,9 @@ use crate::{Spec, WanError};
 
 /// Time for the other near commands to end by themselves after COMMAND: those with the same work over the same line
 /// end at about the same time.
-const COMPANY: Duration = Duration::from_secs(5);
+const COMPANION_GRACE: Duration = Duration::from_secs(5);
 /// Lifetime of a path to this machine beyond a round trip, so that connections over it are closed at both ends.
-const FAREWELL: Duration = Duration::from_millis(50);
+const LINGER: Duration = Duration::from_millis(50);
 
 /// Configuration of a run.
 #[derive(Clone, Debug)]
@@ -89,7 +89,7 @@ pub fn run(settings: &Settings, taps: Option<Taps>) -> Result<Outcome, WanError>
 
     let mut far = Vec::new();
     for (host, line) in site.far.iter().zip(&settings.far) {
-        far.push(Commanded::shell(&site, spec, host, line, keep)?);
+        far.push(HostCommand::shell(&site, spec, host, line, keep)?);
     }
     for command in &mut far {
         if !command.wait_until_it_listens(&signals, emulator.as_fd())? {
@@ -97,35 +97,35 @@ pub fn run(settings: &Settings, taps: Option<Taps>) -> Result<Outcome, WanError>
         }
     }
     emulator.begin()?;
-    let mut near = Commanded::command(&site, spec, &site.near[0], &settings.near, keep)?;
+    let mut near = HostCommand::command(&site, spec, &site.near[0], &settings.near, keep)?;
     let others = site.near[1..].iter().zip(&settings.others);
     let mut others = others
-        .map(|(host, line)| Commanded::shell(&site, spec, host, line, keep))
+        .map(|(host, line)| HostCommand::shell(&site, spec, host, line, keep))
         .collect::<Result<Vec<_>, _>>()?;
     if near.wait(&signals, emulator.as_fd())?.is_none() {
         return Err(emulator.finish().expect_err("only the run ends it"));
     }
-    Commanded::wait_for_all(&mut others, clock::now() + COMPANY, &signals)?;
+    HostCommand::wait_for_all(&mut others, clock::now() + COMPANION_GRACE, &signals)?;
     emulator.end()?;
-    Commanded::stop_all(&mut others, &signals)?;
+    HostCommand::stop_all(&mut others, &signals)?;
     if spec.far_is_here {
         // Programs of this machine continue: the last packets of the near ones are still under way to them.
-        commands::rest(spec.base_rtt() + FAREWELL, &signals)?;
+        commands::rest(spec.base_rtt() + LINGER, &signals)?;
     }
-    Commanded::stop_all(&mut far, &signals)?;
+    HostCommand::stop_all(&mut far, &signals)?;
     site.clear();
-    let moved = emulator.finish()?;
+    let emulated = emulator.finish()?;
     let kernel = kernel.map(KernelTrace::finish).transpose()?;
 
-    let mut far: Vec<Role> = far.into_iter().map(Commanded::into_role).collect();
+    let mut far: Vec<Role> = far.into_iter().map(HostCommand::into_role).collect();
     let farther = if far.is_empty() { Vec::new() } else { far.split_off(1) };
     Ok(Outcome {
         path: PathShown::of(spec, site.near[0].device.name()),
-        validity: judge(settings.class, spec, &moved),
+        validity: judge(settings.class, spec, &emulated),
         near: near.into_role(),
         far: far.pop(),
-        others: others.into_iter().map(Commanded::into_role).chain(farther).collect(),
-        emulator: moved.cost,
+        others: others.into_iter().map(HostCommand::into_role).chain(farther).collect(),
+        emulator: emulated.cost,
         kernel,
         sysctls: site.near[0].sysctls.clone(),
         far_sysctls: spec.far_is_here.then(|| site.far[0].sysctls.clone()),

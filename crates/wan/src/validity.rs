@@ -11,7 +11,7 @@ use event::format_delay;
 use serde::Serialize;
 
 use crate::Spec;
-use crate::emulator::Moved;
+use crate::emulator::Emulated;
 use crate::machine::Machine;
 use crate::namespaces::Drops;
 
@@ -137,9 +137,9 @@ impl Bounds {
 }
 
 /// Judges a run.
-pub(crate) fn judge(class: Class, spec: &Spec, moved: &Moved) -> Validity {
-    let (traffic, Drops { ring: ring_drops, unasked: device_drops }) = (&moved.traffic, moved.drops);
-    let machine = moved.machine.filter(|machine| machine.tells() && !spec.far_is_here);
+pub(crate) fn judge(class: Class, spec: &Spec, emulated: &Emulated) -> Validity {
+    let (traffic, Drops { ring: ring_drops, unasked: device_drops }) = (&emulated.traffic, emulated.drops);
+    let machine = emulated.machine.filter(|machine| machine.is_precise() && !spec.far_is_here);
     let lateness = (!traffic.lateness.is_empty()).then(|| Lateness {
         p50: traffic.lateness.value_at_quantile(0.5),
         p99: traffic.lateness.value_at_quantile(0.99),
@@ -201,7 +201,7 @@ mod tests {
     use crate::Cost;
     use crate::recording::Traffic;
 
-    fn late_by(us: &[u64], fate: Fate) -> Moved {
+    fn late_by(us: &[u64], fate: Fate) -> Emulated {
         let mut traffic = Traffic::none();
         for us in us {
             traffic.add(&Packet {
@@ -220,7 +220,7 @@ mod tests {
             });
         }
         let cost = Cost { cpu_ns: 0, spin_ns: 0, realtime: true };
-        Moved { traffic, drops: Drops::default(), machine: None, cost }
+        Emulated { traffic, drops: Drops::default(), machine: None, cost }
     }
 
     fn path(delay_ms: u64, queue_bytes: u64) -> Spec {
@@ -254,7 +254,7 @@ mod tests {
         let spec = path(8, 2_000_000);
         let judged = |fate, device| {
             let drops = Drops { ring: 0, unasked: device };
-            judge(Class::Throughput, &spec, &Moved { drops, ..late_by(&[0], fate) })
+            judge(Class::Throughput, &spec, &Emulated { drops, ..late_by(&[0], fate) })
         };
         let full = judged(Fate::QueueFull, 0);
         assert!(full.asked.ok && full.fates.dropped_queue_full == 3 && full.fates.dropped_unasked == 0);
@@ -276,7 +276,7 @@ mod tests {
         }
         let ring = Spec { ring_packets: Some(80), ..spec.clone() };
         let drops = Drops { ring: 7, unasked: 0 };
-        let seen = judge(Class::Throughput, &ring, &Moved { drops, ..late_by(&[0], Fate::Delivered) });
+        let seen = judge(Class::Throughput, &ring, &Emulated { drops, ..late_by(&[0], Fate::Delivered) });
         assert!(seen.asked.ok && seen.fates.dropped_ring_full == 7, "a ring drops what it has no room for");
         assert!(judge(Class::Off, &spec, &late_by(&[0], Fate::NoBuffer)).asked.ok);
     }
@@ -285,7 +285,7 @@ mod tests {
     fn a_run_on_time_whose_commands_had_to_wait_for_others_is_not_valid() {
         let spec = path(8, 2_000_000);
         let hogs = Machine { others_busy: 1.7, idle: 0.0, cpus: 2, elapsed: Duration::from_secs(3) };
-        let beside = |machine| Moved { machine: Some(machine), ..late_by(&[0], Fate::Delivered) };
+        let beside = |machine| Emulated { machine: Some(machine), ..late_by(&[0], Fate::Delivered) };
         let seen = judge(Class::Throughput, &spec, &beside(hogs));
         assert!(!seen.latency.ok && !seen.throughput.ok, "{seen:?}");
         assert!(

@@ -9,7 +9,7 @@ use analysis::Tour;
 use net::EndSignals;
 use tables::manifest::Run;
 
-use super::attempt::Mark;
+use super::attempt::Fingerprint;
 use super::error::LabError;
 use super::outlook::MachineUse;
 use crate::plan::{Plan, Variant};
@@ -18,7 +18,7 @@ use crate::plan::{Plan, Variant};
 #[derive(Debug)]
 pub struct Lab {
     pub(super) program: PathBuf,
-    pub(super) mark: Option<Mark>,
+    pub(super) fingerprint: Option<Fingerprint>,
     pub(super) signals: Option<EndSignals>,
 }
 
@@ -108,7 +108,7 @@ impl Outcome {
 impl Lab {
     /// A lab whose cells run `program`, which speaks farlun's command line.
     pub fn new(program: PathBuf) -> Lab {
-        Lab { mark: Mark::of(&program), program, signals: None }
+        Lab { fingerprint: Fingerprint::of(&program), program, signals: None }
     }
 
     /// Ends the run in good order when one of these signals comes.

@@ -34,7 +34,7 @@ struct Session<'a> {
     /// The verdict on every repeat, with its cell.
     verdicts: Vec<(usize, Verdict)>,
     /// The last attempts at repeats that are to be run again, by cell and repeat.
-    unsettled: BTreeMap<(usize, u32), Unsettled>,
+    to_repeat: BTreeMap<(usize, u32), InvalidAttempt>,
     streak: Streak,
     forecast: Forecast,
     /// Lock on the run directory.
@@ -42,7 +42,7 @@ struct Session<'a> {
 }
 
 /// An attempt that was not valid, of a repeat that is to be run again.
-struct Unsettled {
+struct InvalidAttempt {
     cell: Cell,
     dir: String,
     command: String,
@@ -84,7 +84,7 @@ impl Lab {
             elapsed_s,
             conditions,
             verdicts: Vec::new(),
-            unsettled: BTreeMap::new(),
+            to_repeat: BTreeMap::new(),
             streak: Streak::default(),
             forecast: Forecast::default(),
             _lock: lock,
@@ -131,7 +131,7 @@ impl Session<'_> {
             if let Some(reason) = self.no_path_at_all() {
                 return Ok(Some(reason));
             }
-            if let Some(found) = self.streak.hopeless(cells.len(), Instant::now()) {
+            if let Some(found) = self.streak.stop_reason(cells.len(), Instant::now()) {
                 self.settle()?;
                 return Ok(Some(what_to_do(&found, look().as_ref())));
             }
@@ -175,11 +175,11 @@ impl Session<'_> {
             attempt.verdict.add_to(&mut self.streak, &cell.slug());
         }
         if matches!(attempt.verdict, Verdict::Invalid(_)) && !interrupted && again(turn) {
-            let unsettled = Unsettled { cell: cell.clone(), dir, command: parts.shown(), attempt };
-            self.unsettled.insert((turn.index, turn.repeat), unsettled);
+            let invalid = InvalidAttempt { cell: cell.clone(), dir, command: parts.shown(), attempt };
+            self.to_repeat.insert((turn.index, turn.repeat), invalid);
             return Ok(false);
         }
-        self.unsettled.remove(&(turn.index, turn.repeat));
+        self.to_repeat.remove(&(turn.index, turn.repeat));
         if let (Some(before), Some(wan)) = (&self.conditions, &attempt.wan) {
             before.check(&self.order.out, &Conditions::of(wan, &parts.shown()))?;
         }
@@ -190,8 +190,8 @@ impl Session<'_> {
 
     /// Writes down the last attempts at repeats that will not be run again after all.
     fn settle(&mut self) -> Result<(), LabError> {
-        for ((index, repeat), Unsettled { cell, dir, command, attempt }) in
-            std::mem::take(&mut self.unsettled)
+        for ((index, repeat), InvalidAttempt { cell, dir, command, attempt }) in
+            std::mem::take(&mut self.to_repeat)
         {
             self.write_down(&cell, repeat, dir, command, &attempt)?;
             self.verdicts.push((index, attempt.verdict));

@@ -6,4 +6,4 @@ mod site;
 
 pub(crate) use environment::environment;
 pub use role::Role;
-pub(crate) use site::{Commanded, Site, rest};
+pub(crate) use site::{HostCommand, Site, rest};

@@ -22,7 +22,7 @@ use crate::{HostName, Spec, WanError};
 const LINE_MAX_BYTES: u64 = 64 << 20;
 /// Timeout for the last line of a command that has ended. All processes of its host are gone by then; only one that
 /// left the host could still hold the output.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const LAST_LINE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A command that ran on a host.
 #[derive(Clone, Debug, Serialize)]
@@ -154,10 +154,10 @@ impl Running {
     }
 
     /// Result of the command, which has ended. Waits until all holders of its output have closed it, up to
-    /// [`LAST_WORDS`].
+    /// [`LAST_LINE_TIMEOUT`].
     pub(crate) fn into_role(self, asked_to_end: bool) -> Role {
         let (ended, exit_code) = self.ended.expect("it was seen to have ended");
-        let output = self.last_line.and_then(|line| line.recv_timeout(LAST_WORDS).ok().flatten());
+        let output = self.last_line.and_then(|line| line.recv_timeout(LAST_LINE_TIMEOUT).ok().flatten());
         Role {
             host: self.host.to_string(),
             command: self.words,

@@ -39,7 +39,7 @@ pub(crate) struct Site {
 }
 
 /// A command on its host.
-pub(crate) struct Commanded {
+pub(crate) struct HostCommand {
     host: Arc<Host>,
     running: Running,
     asked_to_end: bool,
@@ -95,7 +95,7 @@ impl Drop for Site {
     }
 }
 
-impl Commanded {
+impl HostCommand {
     /// Starts COMMAND.
     pub(crate) fn command(
         site: &Site,
@@ -103,9 +103,9 @@ impl Commanded {
         host: &Arc<Host>,
         words: &[OsString],
         keep: bool,
-    ) -> Result<Commanded, WanError> {
+    ) -> Result<HostCommand, WanError> {
         let running = Running::command(&site.nursery, spec, host, words, keep)?;
-        Ok(Commanded { host: host.clone(), running, asked_to_end: false })
+        Ok(HostCommand { host: host.clone(), running, asked_to_end: false })
     }
 
     /// Starts a command with a shell.
@@ -115,9 +115,9 @@ impl Commanded {
         host: &Arc<Host>,
         line: &str,
         keep: bool,
-    ) -> Result<Commanded, WanError> {
+    ) -> Result<HostCommand, WanError> {
         let running = Running::shell(&site.nursery, spec, host, line, keep)?;
-        Ok(Commanded { host: host.clone(), running, asked_to_end: false })
+        Ok(HostCommand { host: host.clone(), running, asked_to_end: false })
     }
 
     /// Waits until a process of the host listens on TCP; `false` if `stopped` became readable before. A command that
@@ -180,7 +180,7 @@ impl Commanded {
 
     /// Waits until all commands have ended by themselves, at most until `give_up`.
     pub(crate) fn wait_for_all(
-        commands: &mut [Commanded],
+        commands: &mut [HostCommand],
         give_up: Instant,
         signals: &EndSignals,
     ) -> Result<(), WanError> {
@@ -200,7 +200,7 @@ impl Commanded {
     /// The children of a shell get SIGTERM first, so that the shell reports their exit code. A shell that then
     /// continues gets one a second later. Processes that left their shell have the same time: a target writes its
     /// tables last.
-    pub(crate) fn stop_all(commands: &mut [Commanded], signals: &EndSignals) -> Result<(), WanError> {
+    pub(crate) fn stop_all(commands: &mut [HostCommand], signals: &EndSignals) -> Result<(), WanError> {
         let give_up = clock::now() + GRACE;
         let mut alone = Vec::new();
         for command in commands.iter_mut() {

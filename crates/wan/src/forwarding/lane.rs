@@ -50,7 +50,7 @@ pub(crate) struct Lane {
     /// Longest delivery before the other direction gets its turn.
     turn: Duration,
     /// Last time at which due packets were taken from the model.
-    asked_at: Instant,
+    polled_at: Instant,
     /// Segments of the last super-packet that the model took; a buffer that is reused.
     taken: Vec<u16>,
 }
@@ -87,7 +87,7 @@ impl Lane {
             segment: spec.segment,
             due: Due::new(to.len()),
             turn: if spec.ring_packets.is_some() { RING_TURN } else { Duration::MAX },
-            asked_at: Instant::ZERO,
+            polled_at: Instant::ZERO,
             taken: Vec::new(),
         })
     }
@@ -134,8 +134,8 @@ impl Lane {
         let mut now = begun;
         for count in 0..BATCH {
             // Packets that were taken from a ring are older than any that is due now.
-            let taken = self.take_aside(taps.as_deref_mut());
-            self.asked_at = now;
+            let taken = self.take_buffered(taps.as_deref_mut());
+            self.polled_at = now;
             let Some((group, at)) = self.due.next(&mut self.path, &self.arena, now) else {
                 return count + taken;
             };
@@ -200,7 +200,7 @@ impl Lane {
             true => RING_BATCH,
             false => (BATCH / self.from.count()).max(1),
         };
-        let mut moved = self.take_aside(taps.as_deref_mut());
+        let mut moved = self.take_buffered(taps.as_deref_mut());
         self.from.look()?;
         let mut index = 0;
         while let Some(from) = self.from.found(index) {
@@ -235,12 +235,12 @@ impl Lane {
     }
 
     /// Gives the model the packets that the relief thread took from rings; their number.
-    fn take_aside(&mut self, mut taps: Option<&mut Taps>) -> usize {
+    fn take_buffered(&mut self, mut taps: Option<&mut Taps>) -> usize {
         let mut count = 0;
-        while self.from.has_aside() {
+        while self.from.has_buffered() {
             let Some(room) = self.arena.room() else { break };
-            let Some((taken, bytes)) = self.from.take_aside(room) else { break };
-            let now = taken.at.max(self.asked_at);
+            let Some((taken, bytes)) = self.from.take_buffered(room) else { break };
+            let now = taken.at.max(self.polled_at);
             self.take(bytes, (taken.from, now, taken.unseen_ns), taps.as_deref_mut());
             count += 1;
         }

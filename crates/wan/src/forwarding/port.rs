@@ -94,12 +94,12 @@ impl Ports {
     }
 
     /// True if packets that the relief thread took from a ring wait.
-    pub(crate) fn has_aside(&self) -> bool {
-        self.rings.as_ref().is_some_and(|rings| rings.has_aside())
+    pub(crate) fn has_buffered(&self) -> bool {
+        self.rings.as_ref().is_some_and(|rings| rings.has_buffered())
     }
 
     /// The next of these packets, copied into `room`, with its length.
-    pub(crate) fn take_aside(&mut self, room: &mut [u8]) -> Option<(Taken, usize)> {
+    pub(crate) fn take_buffered(&mut self, room: &mut [u8]) -> Option<(Taken, usize)> {
         let (taken, bytes) = self.rings.as_ref()?.take(room)?;
         self.all[taken.from].watch.looked_until(taken.at);
         Some((taken, bytes))
@@ -107,8 +107,8 @@ impl Ports {
 
     /// Reads one packet of host `at` into `room`, unless older ones wait in the relief buffer.
     pub(crate) fn read(&self, at: usize, room: &mut [u8]) -> io::Result<Option<usize>> {
-        let held = self.rings.as_ref().map(|rings| (rings.hold(), rings.has_aside()));
-        if held.as_ref().is_some_and(|(_, has_aside)| *has_aside) {
+        let held = self.rings.as_ref().map(|rings| (rings.hold(), rings.has_buffered()));
+        if held.as_ref().is_some_and(|(_, has_buffered)| *has_buffered) {
             return Ok(None);
         }
         self.all[at].host.device.read(room)

@@ -20,7 +20,7 @@ use net::{Wake, clock, scheduling, wait};
 use serde::Serialize;
 
 use super::lane::Lane;
-use super::relief::{Relief, Sign};
+use super::relief::{Liveness, Relief};
 use super::share::{PRIORITY, Share};
 use super::taps::Taps;
 use crate::machine::Processors;
@@ -52,7 +52,7 @@ pub(crate) struct Signals {
     /// Start of COMMAND; 0 before it.
     begun_ns: AtomicU64,
     wake: Wake,
-    sign: Arc<Sign>,
+    liveness: Arc<Liveness>,
 }
 
 /// CPU time of moving packets over the whole run.
@@ -72,7 +72,7 @@ impl Signals {
             over: AtomicBool::new(false),
             begun_ns: AtomicU64::new(0),
             wake: Wake::new()?,
-            sign: Arc::default(),
+            liveness: Arc::default(),
         };
         Ok(Arc::new(signals))
     }
@@ -98,10 +98,10 @@ impl Pump {
         processors: &Processors,
     ) -> std::io::Result<Pump> {
         let rings: Vec<_> = lanes.iter().filter_map(Lane::rings).collect();
-        // One that the packets are not moved on.
-        let aside = processors.pump.and(processors.hosts.last());
-        let relief = match aside {
-            Some(cpu) if !rings.is_empty() => Relief::start(ring, rings, signals.sign.clone(), *cpu)?,
+        // Not the processor of this thread.
+        let cpu = processors.pump.and(processors.hosts.last());
+        let relief = match cpu {
+            Some(cpu) if !rings.is_empty() => Relief::start(ring, rings, signals.liveness.clone(), *cpu)?,
             _ => None,
         };
         Ok(Pump { lanes, taps, signals, cpu: processors.pump, _relief: relief })
@@ -125,7 +125,7 @@ impl Pump {
             let mut moved = 0;
             for lane in &mut self.lanes {
                 moved += lane.deliver(self.taps.as_mut()) + lane.read(self.taps.as_mut())?;
-                self.signals.sign.show(clock::now());
+                self.signals.liveness.show(clock::now());
             }
             if moved == 0 {
                 if called {
@@ -147,7 +147,7 @@ impl Pump {
                 self.lanes.iter_mut().for_each(|lane| lane.begin(Instant::from_nanos(begun_ns)));
             }
             if realtime && let Some(pause) = share.pause(now, clock::thread_cpu_ns) {
-                self.signals.sign.show(now + pause);
+                self.signals.liveness.show(now + pause);
                 wait::readable([self.signals.wake.as_fd()], Some(pause))?;
             }
         }
@@ -172,7 +172,7 @@ impl Pump {
         let wake = due.map(|due| due - margin);
         let resume = out.resumes_at().into_iter().chain(back.resumes_at()).min();
         let until = wake.into_iter().chain(resume).chain([now + HEARTBEAT]).min().expect("one of three");
-        self.signals.sign.show(until);
+        self.signals.liveness.show(until);
         let input = wait::readable(inputs, Some(until.since(now)))?.contains(&true);
         let woken = clock::now();
         if wake == Some(until) && !input {

@@ -31,7 +31,7 @@ const LOOK_MIN: Duration = Duration::from_micros(100);
 /// Longer rings outlast the usual stalls.
 const RING_MAX: Duration = Duration::from_millis(20);
 /// Size of the relief buffer: 20 ms at 1 Gb/s.
-const ASIDE_BYTES: usize = 2 << 20;
+const RELIEF_BUFFER_BYTES: usize = 2 << 20;
 
 /// Input of a ring.
 pub(crate) trait Source {
@@ -50,17 +50,17 @@ pub(crate) struct Rings<S = Arc<Host>> {
     sources: Vec<S>,
     inner: Mutex<Inner>,
     /// True if the relief buffer has packets.
-    has_aside: AtomicBool,
+    has_buffered: AtomicBool,
 }
 
 pub(crate) struct Inner {
     pub(crate) rings: Vec<Ring>,
-    aside: Aside,
+    buffer: ReliefBuffer,
 }
 
 /// Relief buffer: packets that have left a ring and were not given to the model.
 #[derive(Default)]
-struct Aside {
+struct ReliefBuffer {
     bytes: Vec<u8>,
     packets: VecDeque<Taken>,
 }
@@ -77,7 +77,7 @@ pub(crate) struct Taken {
 
 /// Liveness signal of the thread that moves packets.
 #[derive(Default)]
-pub(crate) struct Sign {
+pub(crate) struct Liveness {
     /// Time of its next poll, at the latest.
     until_ns: AtomicU64,
 }
@@ -85,8 +85,8 @@ pub(crate) struct Sign {
 impl<S: Source> Rings<S> {
     /// The rings of these hosts.
     pub(crate) fn new(sources: Vec<S>, rings: Vec<Ring>) -> Rings<S> {
-        let inner = Inner { rings, aside: Aside::default() };
-        Rings { sources, inner: Mutex::new(inner), has_aside: AtomicBool::new(false) }
+        let inner = Inner { rings, buffer: ReliefBuffer::default() };
+        Rings { sources, inner: Mutex::new(inner), has_buffered: AtomicBool::new(false) }
     }
 
     /// Locks the rings. Both threads hold the lock for one packet at a time.
@@ -95,19 +95,19 @@ impl<S: Source> Rings<S> {
     }
 
     /// True if the relief buffer has packets: they come before any that is read now.
-    pub(crate) fn has_aside(&self) -> bool {
-        self.has_aside.load(Ordering::Acquire)
+    pub(crate) fn has_buffered(&self) -> bool {
+        self.has_buffered.load(Ordering::Acquire)
     }
 
     /// The next packet of the relief buffer, copied into `room`, with its length.
     pub(crate) fn take(&self, room: &mut [u8]) -> Option<(Taken, usize)> {
-        let aside = &mut self.hold().aside;
-        let Some(taken) = aside.packets.pop_front() else {
-            aside.bytes.clear();
-            self.has_aside.store(false, Ordering::Release);
+        let buffer = &mut self.hold().buffer;
+        let Some(taken) = buffer.packets.pop_front() else {
+            buffer.bytes.clear();
+            self.has_buffered.store(false, Ordering::Release);
             return None;
         };
-        let bytes = &aside.bytes[taken.place.clone()];
+        let bytes = &buffer.bytes[taken.place.clone()];
         room[..bytes.len()].copy_from_slice(bytes);
         let len = bytes.len();
         Some((taken, len))
@@ -123,32 +123,32 @@ impl<S: Source> Rings<S> {
     fn relieve_one(&self, from: usize, now: Instant, looked: Instant) -> bool {
         // A lock that is taken means that the other thread works.
         let Ok(mut inner) = self.inner.try_lock() else { return false };
-        let Inner { rings, aside } = &mut *inner;
+        let Inner { rings, buffer } = &mut *inner;
         let ring = &mut rings[from];
         let looked = looked.max(ring.wants_at());
-        if ring.is_closed(now, None) || aside.bytes.len() + MAX_BYTES > ASIDE_BYTES {
+        if ring.is_closed(now, None) || buffer.bytes.len() + MAX_BYTES > RELIEF_BUFFER_BYTES {
             return false;
         }
-        let at = aside.bytes.len();
-        aside.bytes.resize(at + MAX_BYTES, 0);
+        let at = buffer.bytes.len();
+        buffer.bytes.resize(at + MAX_BYTES, 0);
         // An error is met by the thread that reads otherwise, and ends the run there.
-        let bytes = self.sources[from].read(&mut aside.bytes[at..]).ok().flatten().unwrap_or(0);
-        aside.bytes.truncate(at + bytes);
+        let bytes = self.sources[from].read(&mut buffer.bytes[at..]).ok().flatten().unwrap_or(0);
+        buffer.bytes.truncate(at + bytes);
         if bytes == 0 {
             return false;
         }
-        let packet = &aside.bytes[at..];
+        let packet = &buffer.bytes[at..];
         let cut = Cut::of(packet);
         let wire_bytes = link::wire_bytes((bytes - HEADER_BYTES) as u32, cut.segments, cut.header_bytes);
         ring.takes(looked, wire_bytes.into());
         let unseen_ns = now.since(looked).as_nanos() as u64;
-        aside.packets.push_back(Taken { at: now, from, unseen_ns, place: at..at + bytes });
-        self.has_aside.store(true, Ordering::Release);
+        buffer.packets.push_back(Taken { at: now, from, unseen_ns, place: at..at + bytes });
+        self.has_buffered.store(true, Ordering::Release);
         true
     }
 }
 
-impl Sign {
+impl Liveness {
     /// Announces the next poll, at `until` at the latest.
     pub(crate) fn show(&self, until: Instant) {
         self.until_ns.store(until.as_nanos(), Ordering::Release);
@@ -170,7 +170,7 @@ impl Relief {
     pub(crate) fn start(
         ring: Duration,
         rings: Vec<Arc<Rings>>,
-        sign: Arc<Sign>,
+        liveness: Arc<Liveness>,
         cpu: usize,
     ) -> io::Result<Option<Relief>> {
         if ring > RING_MAX {
@@ -180,7 +180,7 @@ impl Relief {
         let stopped = over.clone();
         let period = (ring / LOOKS).max(LOOK_MIN);
         let work = move || {
-            look_after(&rings, &sign, cpu, || {
+            look_after(&rings, &liveness, cpu, || {
                 wait::readable([stopped.as_fd()], Some(period)).is_ok_and(|[is_over]| !is_over)
             });
         };
@@ -199,7 +199,7 @@ impl Drop for Relief {
 
 /// Work of the relief thread on its processor while `pause` returns true. It runs at real-time priority there: if all
 /// processors were away, a sender that is back does not come before it.
-fn look_after(rings: &[Arc<Rings>], sign: &Sign, cpu: usize, pause: impl Fn() -> bool) {
+fn look_after(rings: &[Arc<Rings>], liveness: &Liveness, cpu: usize, pause: impl Fn() -> bool) {
     // Where it may not, it is late as well now and then, and helps less.
     let _ = scheduling::keep_to(&[cpu]);
     let _ = scheduling::realtime(PRIORITY);
@@ -207,7 +207,7 @@ fn look_after(rings: &[Arc<Rings>], sign: &Sign, cpu: usize, pause: impl Fn() ->
     let mut looked = Instant::ZERO;
     while pause() {
         let now = clock::now();
-        let until = sign.until();
+        let until = liveness.until();
         if now >= until + STILL_AFTER {
             rings.iter().for_each(|rings| rings.relieve(now, looked.max(until)));
             looked = now;
@@ -244,12 +244,12 @@ mod tests {
     #[test]
     fn what_the_wire_has_room_for_is_put_aside_in_order_with_its_times() {
         let rings = Rings::new(vec![Endless(Cell::new(0))], vec![ring()]);
-        assert!(!rings.has_aside());
+        assert!(!rings.has_buffered());
         // No poll since the beginning; for 2 ms the second thread reads.
         for at in (100..=2_100).step_by(100) {
             rings.relieve(us(at), us(0));
         }
-        assert!(rings.has_aside());
+        assert!(rings.has_buffered());
         let mut room = vec![0; MAX_BYTES];
         let mut taken = Vec::new();
         while let Some((packet, bytes)) = rings.take(&mut room) {
@@ -258,7 +258,7 @@ mod tests {
             assert_eq!(number as usize, taken.len());
             taken.push((packet.at, packet.unseen_ns));
         }
-        assert!(!rings.has_aside());
+        assert!(!rings.has_buffered());
         let wire = RATE.time_for(PACKET).as_nanos() as usize;
         let least = 2_100_000 / wire;
         assert!((least..least + 17).contains(&taken.len()), "{} of {least}", taken.len());
@@ -272,6 +272,6 @@ mod tests {
         let rings = Rings::new(vec![Endless(Cell::new(0))], vec![ring()]);
         (0..100_000).step_by(100).for_each(|at| rings.relieve(us(at), us(at)));
         let held = rings.hold();
-        assert!(held.aside.bytes.len() <= ASIDE_BYTES && held.aside.packets.len() > 1_000);
+        assert!(held.buffer.bytes.len() <= RELIEF_BUFFER_BYTES && held.buffer.packets.len() > 1_000);
     }
 }

@@ -17,34 +17,34 @@ const SAVED_MAX_NS: i64 = 20_000_000;
 /// Smallest budget for spinning.
 const SPARE_NS: i64 = 5_000_000;
 /// Interval between reads of the thread's CPU clock, each of which costs a quarter of a microsecond.
-const ASKED: Duration = Duration::from_micros(200);
+const READ_EVERY: Duration = Duration::from_micros(200);
 /// Length of one sleep.
 const PAUSE: Duration = Duration::from_micros(20);
 
 /// Remaining CPU budget of a thread.
 pub(crate) struct Share {
     left_ns: i64,
-    asked: Instant,
+    read_at: Instant,
     used_ns: u64,
 }
 
 impl Share {
     /// A full budget at `now`; the thread's CPU clock reads `used_ns`.
     pub(crate) const fn new(now: Instant, used_ns: u64) -> Share {
-        Share { left_ns: SAVED_MAX_NS, asked: now, used_ns }
+        Share { left_ns: SAVED_MAX_NS, read_at: now, used_ns }
     }
 
     /// Sleep that is needed at `now`, if any; `used_ns` reads the thread's CPU clock.
     pub(crate) fn pause(&mut self, now: Instant, used_ns: impl FnOnce() -> u64) -> Option<Duration> {
-        let passed = now.since(self.asked);
-        if passed < ASKED {
+        let passed = now.since(self.read_at);
+        if passed < READ_EVERY {
             return None;
         }
         let used_ns = used_ns();
         let earned_ns = passed.as_nanos() as i64 * USED_PERMILLE / 1000;
         let spent_ns = used_ns.saturating_sub(self.used_ns) as i64;
         self.left_ns = (self.left_ns + earned_ns - spent_ns).min(SAVED_MAX_NS);
-        (self.asked, self.used_ns) = (now, used_ns);
+        (self.read_at, self.used_ns) = (now, used_ns);
         (self.left_ns < 0).then_some(PAUSE)
     }
 

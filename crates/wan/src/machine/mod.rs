@@ -20,10 +20,10 @@ use net::processes::{
 };
 
 pub(crate) use memory::available_bytes;
-pub(crate) use processors::{Aside, Processors};
+pub(crate) use processors::{HostProcessors, Processors};
 
 /// Shortest measurement: over less time the ticks are too coarse.
-const TELLS_AFTER: Duration = Duration::from_secs(1);
+const PRECISE_AFTER: Duration = Duration::from_secs(1);
 
 /// Load of the machine while a path ran, in processors.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -50,7 +50,7 @@ pub(crate) struct Meter {
 struct Times {
     /// Of the processors that commands run on, and of that which moves packets alone.
     idle: Duration,
-    idle_aside: Duration,
+    pump_idle: Duration,
     cpus: usize,
     /// Of this process, of its children that have ended, and of everybody in the run's namespaces.
     run: Duration,
@@ -62,14 +62,14 @@ struct Times {
 
 impl Machine {
     /// True if the figures are precise enough for a verdict.
-    pub(crate) fn tells(&self) -> bool {
-        self.elapsed >= TELLS_AFTER
+    pub(crate) fn is_precise(&self) -> bool {
+        self.elapsed >= PRECISE_AFTER
     }
 
     /// Reason why other programs may have delayed the run, if there is one.
     pub(crate) fn trouble(self) -> Option<String> {
         let Machine { others_busy, idle, cpus, .. } = self;
-        (self.tells() && is_disturbed(others_busy, idle)).then(|| {
+        (self.is_precise() && is_disturbed(others_busy, idle)).then(|| {
             format!(
                 "other programs kept {others_busy:.2} of {cpus} processors busy and {idle:.2} were idle, expected at most \
                  {OTHERS_BUSY_MAX} busy or {IDLE_ENOUGH} idle"
@@ -95,9 +95,9 @@ impl Meter {
 impl Times {
     fn read(namespaces: &[u64], Processors { pump, hosts }: &Processors) -> Option<Times> {
         let stat = fs::read_to_string("/proc/stat").ok()?;
-        let idle_aside = pump.map_or(Some(Duration::ZERO), |pump| idle_of(&stat, &[pump]))?;
+        let pump_idle = pump.map_or(Some(Duration::ZERO), |pump| idle_of(&stat, &[pump]))?;
         let cpus = hosts.len() + usize::from(pump.is_some());
-        let mut times = Times { idle: idle_of(&stat, hosts)?, idle_aside, cpus, ..Times::default() };
+        let mut times = Times { idle: idle_of(&stat, hosts)?, pump_idle, cpus, ..Times::default() };
         let (kthreadd, own, inside) = (kthreadd(), std::process::id(), members(namespaces));
         for ProcessTimes { pid, parent, own: of_it, children, .. } in processes::all().ok()? {
             let used = of_it + children;
@@ -120,7 +120,7 @@ impl Times {
         let kernel: f64 = now.kernel.iter().filter_map(of_kernel).sum();
         let (idle, seen) = (share(now.idle, then.idle), share(now.others, then.others));
         let cpus = then.cpus;
-        let all_idle = idle + share(now.idle_aside, then.idle_aside);
+        let all_idle = idle + share(now.pump_idle, then.pump_idle);
         let missing = cpus as f64 - all_idle - share(now.run, then.run) - kernel - seen;
         let others_busy = seen + (missing - INTERRUPTS_BUSY).max(0.0);
         Machine { others_busy, idle, cpus, elapsed }
@@ -134,7 +134,7 @@ mod tests {
     fn times(idle: u64, run: u64, others: u64, kernel: &[(u32, u64)]) -> Times {
         let s = Duration::from_secs;
         let kernel = kernel.iter().map(|(pid, used)| (*pid, s(*used))).collect();
-        Times { idle: s(idle), idle_aside: Duration::ZERO, cpus: 2, run: s(run), others: s(others), kernel }
+        Times { idle: s(idle), pump_idle: Duration::ZERO, cpus: 2, run: s(run), others: s(others), kernel }
     }
 
     #[test]
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_missing_of_all_processors() {
         let then = times(100, 50, 10, &[]);
-        let now = Times { idle_aside: Duration::from_secs(2), ..times(100, 51 + 8, 10, &[]) };
+        let now = Times { pump_idle: Duration::from_secs(2), ..times(100, 51 + 8, 10, &[]) };
         let seen = Times::between(&then, &now, Duration::from_secs(10));
         assert!((seen.others_busy - (0.9 - INTERRUPTS_BUSY)).abs() < 1e-9, "{seen:?}");
         assert!(seen.trouble().is_some(), "{seen:?}");

@@ -25,7 +25,7 @@ pub(crate) struct Processors {
 }
 
 /// Restricts a thread and its children to the hosts' processors; dropped, it lifts that.
-pub(crate) struct Aside {
+pub(crate) struct HostProcessors {
     before: Vec<usize>,
 }
 
@@ -36,10 +36,10 @@ impl Processors {
     }
 
     /// Restricts the calling thread, and its children from now on, to the hosts' processors.
-    pub(crate) fn leave_to_pump(&self) -> io::Result<Aside> {
+    pub(crate) fn leave_to_pump(&self) -> io::Result<HostProcessors> {
         let before = scheduling::allowed_cpus()?;
         scheduling::keep_to(&self.hosts)?;
-        Ok(Aside { before })
+        Ok(HostProcessors { before })
     }
 
     fn among(allowed: Vec<usize>, has_rings: bool) -> Processors {
@@ -50,7 +50,7 @@ impl Processors {
     }
 }
 
-impl Drop for Aside {
+impl Drop for HostProcessors {
     fn drop(&mut self) {
         // It may run on more than it asks for at worst.
         let _ = scheduling::keep_to(&self.before);

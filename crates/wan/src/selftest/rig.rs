@@ -13,7 +13,7 @@ use net::{clock, tcp};
 use tables::Packets;
 use tempfile::TempDir;
 
-use crate::emulator::{Emulator, Moved};
+use crate::emulator::{Emulated, Emulator};
 use crate::forwarding::Cost;
 use crate::namespaces::Host;
 use crate::recording::Traffic;
@@ -105,7 +105,7 @@ impl Rig {
     pub(super) fn finish(mut self) -> Result<Seen, WanError> {
         self.emulator.end()?;
         let elapsed = clock::now().since(self.began);
-        let Moved { traffic, drops, machine, cost } = self.emulator.finish()?;
+        let Emulated { traffic, drops, machine, cost } = self.emulator.finish()?;
         let others_busy = machine.map_or(0.0, |machine| machine.others_busy);
         let device_drops = drops.ring + drops.unasked;
         let packets = tables::read::<Packet>(self.trace.path())?;

@@ -156,7 +156,7 @@ impl Examine for Examination<'_> {
             (false, true) => self.streak.other(),
             (false, false) => self.streak.valid(),
         }
-        if let Some(found) = self.streak.hopeless(self.of, Instant::now())
+        if let Some(found) = self.streak.stop_reason(self.of, Instant::now())
             && self.stopped.is_none()
         {
             self.stopped = Some(what_to_do(&found, look().as_ref()));

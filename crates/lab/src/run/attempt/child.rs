@@ -120,7 +120,7 @@ pub(in crate::run) fn document(path: &Path) -> Option<serde_json::Value> {
 
 /// The line of a log that names the failure: the last error of farlun without the program's name, else the last of
 /// another program, else the last line that is not JSON.
-pub(in crate::run) fn last_words(path: &Path) -> Option<String> {
+pub(in crate::run) fn last_error(path: &Path) -> Option<String> {
     let text = text(path);
     let lines =
         || text.lines().rev().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('{'));

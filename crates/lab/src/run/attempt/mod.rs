@@ -5,6 +5,6 @@ mod program;
 mod single;
 mod verdict;
 
-pub(super) use program::{Mark, sha256};
+pub(super) use program::{Fingerprint, sha256};
 pub(super) use single::written;
 pub(super) use verdict::{Attempt, Verdict, missing};

@@ -26,13 +26,13 @@ pub(in crate::run) fn sha256(path: &Path) -> io::Result<String> {
 
 /// Fingerprint of a file that shows a replacement or a write: device, inode, length and time of change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::run) struct Mark([i64; 5]);
+pub(in crate::run) struct Fingerprint([i64; 5]);
 
-impl Mark {
+impl Fingerprint {
     /// `None` if there is no such file.
-    pub(in crate::run) fn of(path: &Path) -> Option<Mark> {
+    pub(in crate::run) fn of(path: &Path) -> Option<Fingerprint> {
         let file = fs::metadata(path).ok()?;
-        Some(Mark([
+        Some(Fingerprint([
             file.dev() as i64,
             file.ino() as i64,
             file.size() as i64,
@@ -61,12 +61,12 @@ mod tests {
     fn a_file_that_takes_the_place_of_another_is_seen() {
         let dir = tempfile::tempdir().unwrap();
         let (file, other) = (dir.path().join("abc"), dir.path().join("new"));
-        assert_eq!(Mark::of(&file), None);
+        assert_eq!(Fingerprint::of(&file), None);
         fs::write(&file, "abc").unwrap();
-        let mark = Mark::of(&file);
-        assert!(mark.is_some() && mark == Mark::of(&file));
+        let fingerprint = Fingerprint::of(&file);
+        assert!(fingerprint.is_some() && fingerprint == Fingerprint::of(&file));
         fs::write(&other, "xyz").unwrap();
         fs::rename(&other, &file).unwrap();
-        assert_ne!(Mark::of(&file), mark);
+        assert_ne!(Fingerprint::of(&file), fingerprint);
     }
 }

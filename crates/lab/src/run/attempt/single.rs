@@ -3,7 +3,7 @@
 use tables::manifest::{self, Window};
 
 use super::child::{self, Ended};
-use super::program::Mark;
+use super::program::Fingerprint;
 use super::verdict::{self, Attempt, Verdict};
 use crate::plan::Cell;
 use crate::run::command::Parts;
@@ -28,7 +28,7 @@ pub(crate) struct Single {
 impl Lab {
     /// Runs a cell once; true if a signal ended it.
     pub(in crate::run) fn attempt(&self, parts: Parts<'_>) -> Result<(Attempt, bool), LabError> {
-        if Mark::of(&self.program) != self.mark {
+        if Fingerprint::of(&self.program) != self.fingerprint {
             return Err(LabError::Replaced(self.program.clone()));
         }
         let words = parts.words(&self.program.to_string_lossy());

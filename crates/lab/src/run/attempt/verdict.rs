@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::child::{Ended, LOG_FILE, OUTPUT_FILE, document, last_words};
+use super::child::{Ended, LOG_FILE, OUTPUT_FILE, document, last_error};
 use crate::plan::{Load, LoadKind};
 use crate::run::command::host_name;
 use crate::run::outlook::Streak;
@@ -148,7 +148,7 @@ fn document_of(load: &Load, role: &Value) -> Option<Value> {
 }
 
 fn verdict(ended: &Ended, dir: &Path, wan: Option<&Value>, has_load: bool, load: &Load) -> Verdict {
-    let words = last_words(&dir.join(LOG_FILE));
+    let words = last_error(&dir.join(LOG_FILE));
     let failed = |what: String, no_path| {
         let reason = words.as_ref().map_or(what.clone(), |words| format!("{what}: {words}"));
         Verdict::Failed { reason, no_path }

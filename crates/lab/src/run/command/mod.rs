@@ -3,7 +3,7 @@
 //! Composes; runs nothing.
 
 mod load_words;
-mod places;
+mod placeholders;
 mod words;
 
 use std::path::Path;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use event::Direction;
 
 use self::load_words::{bench_words, policy_words};
-use self::places::{IQN, ISCSI_PORT, Places};
+use self::placeholders::{IQN, ISCSI_PORT, Placeholders};
 use self::words::Words;
 use super::directory::stores;
 use super::schedule::expected_time;
@@ -136,7 +136,7 @@ impl Parts<'_> {
     /// The command of the n-th far host, for a shell.
     fn far(&self, program: &str, load: &Load, n: u32) -> String {
         if let Some(server) = &load.server {
-            let places = Places {
+            let values = Placeholders {
                 far: self.far_address(n),
                 dir: self.trace(&host_name("far", n)),
                 lun: 0,
@@ -145,7 +145,7 @@ impl Parts<'_> {
                 program: program.to_owned(),
                 number: n,
             };
-            return server.filled(|place| places.value(place));
+            return server.filled(|place| values.value(place));
         }
         let mut words = Words::new(program);
         match load.kind {
@@ -193,7 +193,7 @@ impl Parts<'_> {
         let mut words = Words::new(program);
         match &load.kind {
             LoadKind::Command(command) => {
-                let places = Places {
+                let values = Placeholders {
                     far,
                     dir: self.trace(&host),
                     lun: command.lun,
@@ -202,7 +202,7 @@ impl Parts<'_> {
                     program: program.to_owned(),
                     number: n + 1,
                 };
-                let line = command.line.filled(|place| places.value(place));
+                let line = command.line.filled(|place| values.value(place));
                 return ["sh", "-c", &line].map(str::to_owned).to_vec();
             }
             LoadKind::Stream { direction } => {

@@ -10,7 +10,7 @@ pub(super) const ISCSI_PORT: u16 = 3260;
 pub(super) const IQN: &str = "iqn.2026-11.io.farlun:lab";
 
 /// Values for one host.
-pub(super) struct Places {
+pub(super) struct Placeholders {
     /// Address of the host that serves, in brackets if it is of IPv6.
     pub(super) far: String,
     /// Directory for tables and other files of the command.
@@ -27,7 +27,7 @@ pub(super) struct Places {
     pub(super) number: u32,
 }
 
-impl Places {
+impl Placeholders {
     /// Value of `{place}`, quoted for a shell.
     pub(super) fn value(&self, place: &str) -> String {
         match place {
