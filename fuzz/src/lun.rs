@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use block::TRANSFER_MAX_BYTES;
 use iscsi_target::lun::{LunSpec, Luns, Nexus, Opening, Port};
-use iscsi_target::scsi::{Outcome, TRANSFER_MAX_BYTES, Transfer, execute, execute_with};
+use iscsi_target::scsi::{Outcome, Transfer, execute, execute_with};
 use tempfile::TempDir;
 use wire::iscsi::Lun as Address;
 use wire::scsi::{Cdb, ReserveIn};

@@ -362,7 +362,7 @@ impl TappedConnection {
         let [first, second] = &self.directions;
         let fills = |(own, peer): (&TcpDirection, &TcpDirection)| own.fills_window_of(peer, now_ns);
         let both = [(first, second), (second, first)];
-        let window_full = [0, 1].into_iter().find(|n| within_pdu[*n] && fills(both[*n]));
+        let window_full = [0, 1].map(|direction| within_pdu[direction] && fills(both[direction]));
         Activity {
             unseen,
             outstanding,

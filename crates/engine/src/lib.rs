@@ -1,19 +1,15 @@
-//! The engine both ends run on: connections that move PDUs, payload buffers, a pool for calls that
-//! block, and the loop that waits for all of them.
+//! The engine both ends run on: connections that move PDUs, and the loop that waits for all of them.
 //!
 //! It knows bytes and PDUs, neither SCSI nor sessions. One loop per thread; a connection belongs to
 //! one loop. Nothing here allocates, copies or makes a system call per PDU where a batch can share it.
 
-mod buffer;
 mod connection;
 mod pacing;
 mod pdu;
 mod reactor;
 mod tcp;
 pub mod trace;
-mod workers;
 
-pub use buffer::{Buffer, Buffers};
 pub use connection::{Connection, Progress};
 pub use pacing::gate::Gate;
 pub use pacing::steering::{Course, Pacing, Steering, Work};
@@ -25,5 +21,3 @@ pub use pdu::tx::{Outgoing, Sender};
 pub use reactor::{Service, Turn, run};
 pub use tcp::black_hole::BlackHole;
 pub use tcp::sample::{Moved, SAMPLE_EVERY, socket_sample, tcp_sample};
-pub use workers::fair_queue::FairQueue;
-pub use workers::{Claim, Step, Workers};

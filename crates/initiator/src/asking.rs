@@ -31,7 +31,7 @@ impl Side {
         self.asking = Some(asking);
         for index in 0..self.known.len() {
             let Known { cdb, len, .. } = self.known[index];
-            let request = Request { cdb, body: Body::Read(self.buffers.take(len)), offset_bytes: 0 };
+            let request = Request { cdb, body: Body::Read(self.buffers.take(len)), offset_bytes: 0, tag: 0 };
             self.outstanding_bytes += request.len_bytes();
             let (issued, submitted) = (self.now, self.now);
             let open = Open { request, issued, submitted, itt: 0, attentions: 0, question: Some(index) };

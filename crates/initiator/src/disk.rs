@@ -1,10 +1,12 @@
 //! A LUN as a disk: what it is, how large it is, and the commands that read and write it.
 
+mod unmap;
+
 use std::rc::Rc;
 use std::sync::Arc;
 
+use block::{Buffer, Buffers};
 use control::Connections;
-use engine::Buffer;
 use proto::login::{Request as LoginRequest, Session};
 use proto::params::Wishes;
 use proto::peer_cpu;
@@ -12,7 +14,7 @@ use tables::manifest::Trace;
 use wire::scsi::{
     Association, BlockForm, BlockLimits, Capacity10, Capacity16, Cdb, DesignatorId, DeviceIdentification,
     LogicalBlockProvisioning, ModeForm, ModeParameters, PageControl, ReportLuns, StandardInquiry,
-    UnitSerialNumber, VpdPage, page,
+    UnitSerialNumber, UnmapRange, VpdPage, emit_unmap, page,
 };
 
 use crate::approach::{Destination, random_isid};
@@ -24,6 +26,9 @@ use crate::options::Options;
 use crate::request::{Body, Request};
 use crate::tables::Tables;
 use crate::url::Url;
+use unmap::blocks_of_unmap;
+
+pub use unmap::UnmapLimits;
 
 /// A session with a LUN that has been looked at.
 pub struct Disk {
@@ -157,7 +162,18 @@ impl Disk {
         }))
     }
 
-    /// Asks whether the LUN takes no writes.
+    /// Session, and the maker of requests for the LUN.
+    pub(crate) fn into_parts(self) -> (Client, Geometry) {
+        let geometry = self.geometry();
+        (self.client, geometry)
+    }
+
+    /// Returns true if commands have forms of 16 bytes.
+    pub(crate) fn has_form_16(&self) -> bool {
+        self.form == BlockForm::Sixteen
+    }
+
+    /// Asks for the WP bit of the LUN.
     pub fn is_write_protected(&mut self) -> Result<bool, Error> {
         is_write_protected(&mut self.client)
     }
@@ -211,50 +227,7 @@ impl Disk {
     }
 }
 
-/// Longest UNMAP of ours, 64 GiB: 1 TiB takes 16. Targets that name no limit may take longer than any timeout for the whole LUN.
-const UNMAP_MAX_BYTES: u64 = 64 << 30;
-
-/// Blocks of our longest UNMAP, at a target with this MAXIMUM UNMAP LBA COUNT.
-fn blocks_of_unmap(unmap_max: u32, block_len_bytes: u32) -> u32 {
-    let ours = UNMAP_MAX_BYTES / u64::from(block_len_bytes.max(1));
-    unmap_max.min(u32::try_from(ours).unwrap_or(u32::MAX))
-}
-
-/// Limits of UNMAP: SBC-4 section 6.6.4.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct UnmapLimits {
-    /// Length of a block.
-    pub block_len_bytes: u32,
-    /// MAXIMUM UNMAP LBA COUNT.
-    pub blocks_max: u32,
-    /// OPTIMAL UNMAP GRANULARITY, 1 at least.
-    pub granularity_blocks: u32,
-    /// UNMAP GRANULARITY ALIGNMENT.
-    pub alignment_blocks: u32,
-}
-
-impl UnmapLimits {
-    /// Most bytes of a command.
-    pub fn max_bytes(self) -> u64 {
-        u64::from(self.blocks_max) * u64::from(self.block_len_bytes)
-    }
-
-    /// Blocks of the command that begins at `lba`, of a range that ends before `end_lba`. One that is not the last ends at a
-    /// boundary of the granularity if it reaches one.
-    pub(crate) fn blocks_at(self, lba: u64, end_lba: u64) -> u32 {
-        let most = u64::from(self.blocks_max);
-        let left = end_lba - lba;
-        if left <= most {
-            return left as u32;
-        }
-        let granularity = u64::from(self.granularity_blocks);
-        let alignment = u64::from(self.alignment_blocks) % granularity;
-        let beyond = (lba + most + granularity - alignment) % granularity;
-        if beyond < most { (most - beyond) as u32 } else { self.blocks_max }
-    }
-}
-
-/// What is needed to make requests.
+/// Maker of requests for a LUN.
 #[derive(Clone, Copy, Debug)]
 pub struct Geometry {
     block_len_bytes: u32,
@@ -277,22 +250,54 @@ impl Geometry {
 
     /// A request that reads into `buffer`. Offset and length are multiples of the block length.
     pub fn read(self, offset_bytes: u64, buffer: Buffer) -> Request {
+        self.read_with(offset_bytes, buffer, false)
+    }
+
+    /// The same with FUA, if it is set.
+    pub(crate) fn read_with(self, offset_bytes: u64, buffer: Buffer, fua: bool) -> Request {
         let (lba, blocks) = self.blocks(offset_bytes, buffer.len());
-        let cdb = Cdb::Read { form: self.form, lba, blocks, dpo: false, fua: false };
-        Request { cdb, body: Body::Read(buffer), offset_bytes }
+        let cdb = Cdb::Read { form: self.form, lba, blocks, dpo: false, fua };
+        Request { cdb, body: Body::Read(buffer), offset_bytes, tag: 0 }
     }
 
     /// A request that writes `buffer`.
     pub fn write(self, offset_bytes: u64, buffer: Arc<Buffer>) -> Request {
+        self.write_with(offset_bytes, buffer, false)
+    }
+
+    /// The same with FUA, if it is set.
+    pub(crate) fn write_with(self, offset_bytes: u64, buffer: Arc<Buffer>, fua: bool) -> Request {
         let (lba, blocks) = self.blocks(offset_bytes, buffer.len());
-        let cdb = Cdb::Write { form: self.form, lba, blocks, dpo: false, fua: false };
-        Request { cdb, body: Body::Write(buffer), offset_bytes }
+        let cdb = Cdb::Write { form: self.form, lba, blocks, dpo: false, fua };
+        Request { cdb, body: Body::Write(buffer), offset_bytes, tag: 0 }
     }
 
     /// A request that makes everything durable that was written before it was issued.
     pub fn flush(self) -> Request {
         let cdb = Cdb::SynchronizeCache { form: BlockForm::Ten, lba: 0, blocks: 0, immed: false };
-        Request { cdb, body: Body::None, offset_bytes: 0 }
+        Request { cdb, body: Body::None, offset_bytes: 0, tag: 0 }
+    }
+
+    /// A request that writes `block` again and again. `blocks` is at most MAXIMUM WRITE SAME LENGTH.
+    pub(crate) fn write_same(self, offset_bytes: u64, blocks: u32, block: Arc<Buffer>) -> Request {
+        let lba = offset_bytes / u64::from(self.block_len_bytes);
+        let cdb = Cdb::WriteSame { form: self.form, lba, blocks, unmap: false, no_data: false };
+        Request { cdb, body: Body::Write(block), offset_bytes, tag: 0 }
+    }
+
+    /// A request that unmaps blocks.
+    pub(crate) fn unmap(self, offset_bytes: u64, blocks: u32, buffers: &Buffers) -> Request {
+        let lba = offset_bytes / u64::from(self.block_len_bytes);
+        let list = emit_unmap(&[UnmapRange { lba, blocks }]);
+        let mut buffer = buffers.take(list.len());
+        buffer.copy_from_slice(&list);
+        let cdb = Cdb::Unmap { list_len: list.len() as u16 };
+        Request { cdb, body: Body::Write(Arc::new(buffer)), offset_bytes, tag: 0 }
+    }
+
+    /// Length of a block in bytes.
+    pub(crate) fn block_len_bytes(self) -> u32 {
+        self.block_len_bytes
     }
 
     fn blocks(self, offset_bytes: u64, len: usize) -> (u64, u32) {
@@ -310,6 +315,7 @@ impl Request {
             Cdb::Write { .. } => "WRITE",
             Cdb::SynchronizeCache { .. } => FLUSH,
             Cdb::Unmap { .. } => "UNMAP",
+            Cdb::WriteSame { .. } => "WRITE SAME",
             Cdb::Inquiry { .. } => "INQUIRY",
             Cdb::ReadCapacity16 { .. } => "READ CAPACITY (16)",
             Cdb::ReadCapacity10 => "READ CAPACITY (10)",
@@ -349,9 +355,9 @@ fn odd(command: &'static str) -> Error {
     Error::Malformed { command }
 }
 
-fn ask(client: &mut Client, cdb: Cdb, len: usize, name: &'static str) -> Result<Vec<u8>, Error> {
+pub(crate) fn ask(client: &mut Client, cdb: Cdb, len: usize, name: &'static str) -> Result<Vec<u8>, Error> {
     let body = Body::Read(client.buffers().take(len));
-    client.command(Request { cdb, body, offset_bytes: 0 }, name)
+    client.command(Request { cdb, body, offset_bytes: 0, tag: 0 }, name)
 }
 
 pub(crate) fn inquire(client: &mut Client, page: Option<u8>) -> Result<Vec<u8>, Error> {
@@ -379,19 +385,22 @@ const PAGE_HEADER_BYTES: u16 = 4;
 
 /// Asks for the WP bit in the header of the LUN's mode parameters; a LUN without any takes writes.
 pub(crate) fn is_write_protected(client: &mut Client) -> Result<bool, Error> {
+    let header = optional(ask_mode(client, ALL_PAGES))?;
+    Ok(header.and_then(|data| ModeParameters::is_write_protected(ModeForm::Six, &data)).unwrap_or(false))
+}
+
+pub(crate) fn ask_mode(client: &mut Client, page: u8) -> Result<Vec<u8>, Error> {
     const LEN: usize = 252;
-    let form = ModeForm::Six;
     let cdb = Cdb::ModeSense {
-        form,
+        form: ModeForm::Six,
         dbd: true,
         llbaa: false,
         page_control: PageControl::Current,
-        page: ALL_PAGES,
+        page,
         subpage: 0,
         allocation_len: LEN as u16,
     };
-    let header = optional(ask(client, cdb, LEN, "MODE SENSE"))?;
-    Ok(header.and_then(|data| ModeParameters::is_write_protected(form, &data)).unwrap_or(false))
+    ask(client, cdb, LEN, "MODE SENSE")
 }
 
 pub(crate) fn report_luns(client: &mut Client) -> Result<Vec<u16>, Error> {
@@ -422,7 +431,7 @@ fn disks(client: &mut Client) -> Result<Vec<u16>, Error> {
 }
 
 /// Mode page code of all pages. Some targets know no single page.
-const ALL_PAGES: u8 = 0x3f;
+pub(crate) const ALL_PAGES: u8 = 0x3f;
 
 /// LUNs that an error looks at: each takes a round trip.
 const LUNS_LOOKED_AT: usize = 16;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Buffer, Buffers};
+use block::{Buffer, Buffers};
 use event::{Instant, Op};
 use hdrhistogram::Histogram;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::Buffer;
+use block::Buffer;
 use event::{Instant, Op};
 use wire::scsi::Cdb;
 
@@ -18,6 +18,8 @@ pub struct Request {
     pub body: Body,
     /// First byte on the LUN, for the table `io`.
     pub offset_bytes: u64,
+    /// Number that the caller knows it by, if it has many kinds.
+    pub tag: u64,
 }
 
 /// The data of a request.

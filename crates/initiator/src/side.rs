@@ -7,7 +7,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Buffer, Buffers, Landing, Outgoing, Receiver, Sender, Span};
+use block::{Buffer, Buffers};
+use engine::{Landing, Outgoing, Receiver, Sender, Span};
 use event::{Instant, Io};
 use net::clock;
 use proto::initiator::{Command, Completion, Event, Function, Session, TASKS_MAX, Transfer};

@@ -248,7 +248,7 @@ mod tests {
     fn open(submitted: &[u64]) -> Slab<Open> {
         let cdb = Cdb::Read { form: BlockForm::Ten, lba: 0, blocks: 1, dpo: false, fua: false };
         let open = |&s| Open {
-            request: Request { cdb, body: Body::None, offset_bytes: 0 },
+            request: Request { cdb, body: Body::None, offset_bytes: 0, tag: 0 },
             issued: at(s),
             submitted: at(s),
             itt: 0,

@@ -22,26 +22,24 @@ mod state;
 use std::path::Path;
 use std::sync::Arc;
 
+use block::{BlockingStore, Delays, FaultStore, FileStore, Lent, Locked, Memory, Null, OpenAs};
 use event::{BitRate, Instant};
 
-use crate::backend::{Backend, BlockStore, Delays, Disk, FaultStore, Inline, Locked, Memory, Null, OpenAs};
+use crate::backend::Backend;
 
 pub use attention::{Attention, Nexus, Port};
 pub use error::LunError;
-pub use identity::{Identity, Naa, NameError, PORTAL_GROUP_TAG, Serial};
+pub use identity::{Identity, Naa, PORTAL_GROUP_TAG, Serial};
 pub use inventory::{Served, Stranger};
 pub use kept::{Keeper, KeptError, Save};
 pub use label::LabelError;
 pub use luns::{Luns, check_identities, check_reservations};
 pub use nexuses::{KnownStore, NexusList};
-pub use options::{BLOCK_LENS_BYTES, OPTIONS, OptionError, Options};
+pub use options::{BLOCK_LENS_BYTES, OPTIONS, Options};
 pub use register::{Register, RegisterError};
 pub use reservation::{Need, Request, Reservations, ReserveError};
 pub use spec::{LunSpec, Source, SpecError};
 pub use state::{Opening, STATE_DIR};
-
-pub(crate) use options::not;
-pub(crate) use spec::nearest_of;
 
 use attention::Attentions;
 use label::{Label, Place};
@@ -113,7 +111,7 @@ impl Lun {
         let options = &spec.options;
         let open_as = OpenAs { read_only: options.read_only, direct: options.direct == Some(true) };
         let block_len_bytes = options.block_len_bytes.unwrap_or(BLOCK_LEN_BYTES);
-        let identity = |store: Option<&Disk>| {
+        let identity = |store: Option<&FileStore>| {
             let identity = identity(spec, store, opening);
             identity.map_err(|source| {
                 let (number, spec) = place();
@@ -128,7 +126,7 @@ impl Lun {
                     return Err(LunError::Size { number, spec, len_bytes, block_len_bytes });
                 }
                 let inline = match &spec.source {
-                    Source::Null { .. } => Inline::Null(Null::new(len_bytes)),
+                    Source::Null { .. } => Lent::Null(Null::new(len_bytes)),
                     _ => {
                         let memory = Memory::zeroed(len_bytes);
                         let mut memory =
@@ -136,18 +134,18 @@ impl Lun {
                         if options.prealloc {
                             memory.take_all();
                         }
-                        Inline::Memory(memory)
+                        Lent::Memory(memory)
                     }
                 };
                 (Backend::Inline(inline), block_len_bytes, identity(None)?)
             }
             Source::File { path } => {
-                let store = Disk::open_file(path, open_as, block_len_bytes).map_err(opened)?;
+                let store = FileStore::open_file(path, open_as, block_len_bytes).map_err(opened)?;
                 let identity = identity(Some(&store))?;
                 (Backend::Blocking(Arc::new(store)), block_len_bytes, identity)
             }
             Source::Block { path } => {
-                let store = Disk::open_device(path, open_as, options.block_len_bytes).map_err(opened)?;
+                let store = FileStore::open_device(path, open_as, options.block_len_bytes).map_err(opened)?;
                 let (block_len_bytes, identity) = (store.block_len_bytes(), identity(Some(&store))?);
                 (Backend::Blocking(Arc::new(store)), block_len_bytes, identity)
             }
@@ -363,7 +361,7 @@ fn wrap(backend: Backend, options: &Options, block_len_bytes: u32) -> Backend {
     if options.faults.is_empty() && options.delays.is_none() && options.rate.is_none() {
         return backend;
     }
-    let mut store: Arc<dyn BlockStore> = match backend {
+    let mut store: Arc<dyn BlockingStore> = match backend {
         Backend::Inline(inline) => Arc::new(Locked::new(inline)),
         Backend::Blocking(store) => store,
     };
@@ -379,7 +377,7 @@ fn wrap(backend: Backend, options: &Options, block_len_bytes: u32) -> Backend {
 }
 
 /// Places for the identity of a store, in the order in which they are looked at.
-fn places<'a>(source: &'a Source, store: Option<&'a Disk>, state: &Path) -> Vec<Place<'a>> {
+fn places<'a>(source: &'a Source, store: Option<&'a FileStore>, state: &Path) -> Vec<Place<'a>> {
     const SUFFIX: &str = ".farlun-identity";
     match source {
         Source::Memory { .. } | Source::Null { .. } => Vec::new(),
@@ -402,7 +400,7 @@ fn places<'a>(source: &'a Source, store: Option<&'a Disk>, state: &Path) -> Vec<
 
 /// The names of a store: as they are set, or else as they are kept with it. Memory that is taken anew holds nothing of the
 /// bytes that were written before, so it has another identity.
-fn identity(spec: &LunSpec, store: Option<&Disk>, opening: Opening<'_>) -> Result<Identity, LabelError> {
+fn identity(spec: &LunSpec, store: Option<&FileStore>, opening: Opening<'_>) -> Result<Identity, LabelError> {
     let Opening { iqn, state, is_look } = opening;
     let Options { serial, naa, .. } = &spec.options;
     let iqn = iqn.to_owned();

@@ -1,4 +1,4 @@
-//! Values written so that nothing of them is lost: for command lines, and for what is compared later.
+//! Values written without loss, for command lines and for later comparison.
 
 use std::time::Duration;
 

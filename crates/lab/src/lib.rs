@@ -1,8 +1,8 @@
-//! Plans: what to run, what to expect of it, and the run directory that comes of it.
+//! Plans: loads, expectations, and the run directory with their results.
 //!
-//! [`Source::find`] and [`Plan::parse`] read a plan (format: `docs/plans.md`), [`Lab::run`] runs one. Every
-//! cell is a child process with a command line that a user could type; this crate opens no sockets, makes
-//! no namespaces and computes no figures. [`replay`] asks a policy about a run that was recorded.
+//! [`Source::find`] and [`Plan::parse`] read a plan (format: `docs/plans.md`), [`Lab::run`] runs one. Every cell is a
+//! child process with a command line that a user could type; this crate opens no sockets, makes no namespaces and
+//! computes no figures. [`replay`] shows a recorded run to a policy.
 
 pub mod doctor;
 mod exact;

@@ -1,8 +1,8 @@
-//! What a policy would have decided on a recorded run: the samples of each connection go in, decisions come out.
+//! Replay of a policy on a recorded run: the samples of each connection go in, decisions come out.
 //!
-//! What happened does not change: a policy that would have paced sees the rates of one that did not. So a replay shows
-//! how a policy reads a path, not what it would have made of it; for that, a plan runs it. Everything that a policy is
-//! shown is recorded, so the policy that the connection had says again what it said: [`Replayed::agreement`].
+//! The recorded traffic does not change: a policy that would have paced sees the rates of one that did not. So a
+//! replay shows a policy's reading of a path, not its effect; for that, a plan runs it. All inputs of a policy are
+//! recorded, so the connection's own policy makes the recorded decisions again: [`Replayed::agreement`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use control::{Decision, Monitor, Observation, Policy};
 use event::{Granted, Host, Instant, SocketSample, Steered};
 use tables::{Ios, Sockets};
 
-/// One connection at one end, and what its policy would have said.
+/// One connection at one end, with the decisions of a policy.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Replayed {
-    /// Which end.
+    /// End of the connection.
     pub host: Host,
     /// Its number within its process.
     pub connection: u32,
@@ -25,16 +25,16 @@ pub struct Replayed {
 /// A sample and the decision that it led to.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Step {
-    /// What was recorded.
+    /// The recorded sample.
     pub sample: SocketSample,
-    /// What the policy says after it.
+    /// The policy's decision after it.
     pub decision: Decision,
 }
 
-/// What callers had outstanding over time.
+/// Outstanding data of the callers over time.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Outstanding {
-    /// From when on it was so much, in the order of time.
+    /// Instants at which it changed, with the bytes from then on, in order of time.
     changes: Vec<(u64, u64)>,
 }
 
@@ -45,7 +45,7 @@ impl Outstanding {
         let issued = ios.issued_t_ns.iter().enumerate().map(|(row, t_ns)| (*t_ns, len(row)));
         let completed = ios.completed_t_ns.iter().enumerate().map(|(row, t_ns)| (*t_ns, -len(row)));
         let mut steps: Vec<(u64, i64)> = issued.chain(completed).collect();
-        // What completes at a moment makes room for what is issued then.
+        // A completion makes room for a request of the same instant.
         steps.sort_unstable();
         let mut now = 0;
         let sum = |(t_ns, change): (u64, i64)| {
@@ -55,7 +55,7 @@ impl Outstanding {
         Outstanding { changes: steps.into_iter().map(sum).collect() }
     }
 
-    /// At `t`; none if nothing was recorded.
+    /// Bytes at `t`; `None` without a recording.
     pub fn at(&self, t: Instant) -> Option<u64> {
         if self.changes.is_empty() {
             return None;
@@ -65,17 +65,17 @@ impl Outstanding {
     }
 }
 
-/// How a replay compares with what the connection's own policy had said.
+/// Agreement of a replay with the recorded decisions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Agreement {
     /// Decisions that were recorded.
     pub recorded: usize,
-    /// Of them those that the replay came to as well.
+    /// Recorded decisions that the replay made again.
     pub same: usize,
 }
 
 impl Replayed {
-    /// Which of the recorded decisions this policy comes to as well: all, if it is the one that the connection had.
+    /// Counts the recorded decisions that this policy repeats: all, if it is the connection's own.
     pub fn agreement(&self) -> Agreement {
         let mut agreement = Agreement::default();
         for step in &self.steps {
@@ -135,8 +135,8 @@ fn begins_anew(before: &SocketSample, after: &SocketSample) -> bool {
 
 fn decide(samples: &[SocketSample], policy: &mut dyn Policy) -> Vec<Step> {
     let mut monitor = Monitor::new();
-    // Rows that the connection's own policy was not shown are those of its end. Where nobody steered, as at a stream's
-    // receiver, all are as good as shown.
+    // Rows without a policy are those of the connection's end. Without any policy, as at a stream's receiver, all
+    // rows count.
     let has_policy = samples.iter().any(|sample| sample.steered.is_some());
     let shown = samples.iter().filter(|sample| sample.steered.is_some() || !has_policy);
     let step = |sample: &SocketSample| {
@@ -146,7 +146,7 @@ fn decide(samples: &[SocketSample], policy: &mut dyn Policy) -> Vec<Step> {
                 Granted::All => Some(None),
                 Granted::Part(bytes_per_s) => Some(Some(bytes_per_s)),
             };
-            // The target shares its line among those that it serves, and an initiator has it told.
+            // The target allocates shares of its line, and sends them to its initiators.
             match (part, sample.host) {
                 (None, _) => {}
                 (Some(part), Host::Far) => policy.grant(part),
@@ -158,7 +158,7 @@ fn decide(samples: &[SocketSample], policy: &mut dyn Policy) -> Vec<Step> {
         }
         let seen = observation(sample);
         policy.observe(&seen);
-        // What this end tells of its window its own policy hears at once, the other half a round trip later.
+        // The policy gets its own end's notice at once, the peer's policy a round trip later.
         if let Some(notice) = monitor.observe(&seen) {
             policy.told(&notice);
         }
@@ -167,7 +167,7 @@ fn decide(samples: &[SocketSample], policy: &mut dyn Policy) -> Vec<Step> {
     shown.map(step).collect()
 }
 
-/// What the policy was shown, as `engine` shows it.
+/// Input of the policy, as `engine` builds it.
 fn observation(sample: &SocketSample) -> Observation {
     let backlog_bytes = u64::from(sample.notsent_bytes).saturating_add(sample.unsent_bytes);
     let steered = sample.steered;
@@ -275,11 +275,11 @@ mod tests {
         assert_eq!(replayed.every(Duration::ZERO).count(), 300);
     }
 
-    /// So many that a policy has found the line in half of them.
+    /// Number of samples: a policy finds the line in half of them.
     const LOOKS: u64 = 1000;
 
-    /// The n-th look at a connection that has lone requests and a lot to send by turns, and how it was steered then. What
-    /// was held back is first handed over slowly, and then faster than the line. In the end the device cuts its window.
+    /// The n-th sample of a connection that alternates between single requests and bulk data, with its pacing. The
+    /// held-back data are first sent slowly, and then faster than the line. In the end the device cuts its window.
     fn look(at: u64) -> SocketSample {
         let is_cut = at >= LOOKS - 20;
         let is_lone = if is_cut { at < LOOKS - 10 } else { at % 100 < 50 };
@@ -319,7 +319,7 @@ mod tests {
         }
     }
 
-    /// The table of such a connection under a policy, with a last row that nobody was shown.
+    /// Table of such a connection under a policy, with a last row without one.
     fn recorded(choice: Choice) -> Sockets {
         let looks: Vec<SocketSample> = (0..LOOKS).map(look).collect();
         let mut table = Sockets::default();

@@ -1,4 +1,4 @@
-//! Plans with programs of others: what is wrong with a text, and what the matrix varies of them.
+//! Plans with foreign programs: problems of a text, and axes of the matrix.
 
 use lab::{Need, Plan, Variant};
 

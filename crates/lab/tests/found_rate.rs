@@ -1,4 +1,4 @@
-//! Rates that a run finds itself: what a plan may say, and that the figure holds for the whole run.
+//! Rates that depend on other cells: their syntax, and one figure for the whole run.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use tables::RunDir;
 use tables::Writer;
 use tempfile::TempDir;
 
-/// Its rate follows what a read carries without delay.
+/// A rate that depends on the throughput of a read without delay.
 const PLAN: &str = r#"
 name = "following"
 title = "a rate that is found first"
@@ -40,7 +40,7 @@ path = { delay = "0", rate = "10gbit" }
 window = "2s"
 "#;
 
-/// A directory for a run, with what the program that pretends does there, and what a receiver records at 100 MB/s.
+/// A directory for a run, with the fake program's script there, and records of a receiver at 100 MB/s.
 fn place(body: &str) -> TempDir {
     let temp = tempfile::tempdir().unwrap();
     fs::write(temp.path().join("body"), body).unwrap();
@@ -77,7 +77,7 @@ fn what_is_found_holds_for_the_whole_run() {
     assert_eq!(outcome.failed, ["after at delay 1ms", "after at delay 8ms"]);
     assert_eq!(outcome.tour.run.cells[0].slug, "first", "whatever the seed says");
     assert_eq!(outcome.tour.run.found.values().map(|rate| rate.round()).collect::<Vec<_>>(), [800e6]);
-    // What sets the rate is not run again, and not asked again either.
+    // The cell that sets the rate is not run again, and its figure not read again either.
     fs::write(temp.path().join("body"), "document true 0").unwrap();
     fs::remove_file(temp.path().join("run/cells/002-first/r1/sockets-near.parquet")).unwrap();
     let outcome = run(&temp, true);
@@ -100,7 +100,7 @@ fn without_what_sets_the_rate_the_others_are_not_run() {
     assert_eq!((outcome.tour.run.cells.len(), outcome.good()), (1, false));
 }
 
-/// What is wrong with the plan once it is changed.
+/// Problems of the plan after a change.
 fn problems(from: &str, to: &str) -> Vec<String> {
     assert!(PLAN.contains(from), "{from} is in the plan");
     match Plan::parse(&PLAN.replacen(from, to, 1), Variant::Full) {

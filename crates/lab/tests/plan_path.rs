@@ -1,4 +1,4 @@
-//! Plans: what they say of the path, and which paths their cells then have.
+//! Plans: keys of the path, and the paths of their cells.
 
 use lab::{Plan, Variant};
 

@@ -1,4 +1,4 @@
-//! A plan run from end to end by a program that only pretends: what is written down, judged and repeated.
+//! A plan run from end to end with a fake program: manifests, verdicts and repeats.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ bound = 20
 unit = "us"
 "#;
 
-/// The program that pretends; what it does is in the file `body` beside the run.
+/// A lab with the fake program, whose script is in the file `body` beside the run.
 fn lab() -> Lab {
     Lab::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pretend.sh"))
 }
@@ -53,7 +53,7 @@ fn order(out: PathBuf) -> Order {
     }
 }
 
-/// A directory for a run, with what the program does there.
+/// A directory for a run, with the fake program's script.
 fn place(body: &str) -> TempDir {
     let temp = tempfile::tempdir().unwrap();
     fs::write(temp.path().join("body"), body).unwrap();
@@ -151,7 +151,7 @@ fn a_run_stops_after_a_few_cells_that_are_invalid_for_the_same_reason() {
     assert_eq!(attempts.count(), 4);
     assert!(checks(&outcome).iter().all(|(_, value, ok)| value.is_none() && !ok));
 
-    // The machine got better: what is missing is run.
+    // The machine recovered: the missing cells are run.
     fs::write(temp.path().join("body"), "document true 0").unwrap();
     let order = Order { plan: far_plan(), resume: true, ..order };
     assert!(lab().run(&order, &mut Silent).unwrap().good());
@@ -191,7 +191,7 @@ fn figures_without_a_rule_of_validity_are_marked_and_no_check_uses_them() {
     assert!(text.contains("(unvalidated)") && text.contains("not measured"), "{text}");
     let error = analysis::compare::Comparison::of([&outcome.tour, &outcome.tour]).unwrap_err().to_string();
     assert!(error.contains("not validated"), "{error}");
-    // It goes on only as what it was begun as.
+    // A run is resumed only under the conditions of its start.
     let judged = Order { plan: Plan::parse(PLAN, Variant::Full).unwrap(), resume: true, ..order };
     let error = lab().run(&judged, &mut Silent).unwrap_err().to_string();
     assert!(error.contains("load.1.validity was \"off\" and is \"throughput\""), "{error}");
@@ -288,7 +288,7 @@ fn where_a_run_cannot_go() {
     );
 }
 
-/// What the cells of a run were attempted by now: at 0 and at 8 ms.
+/// Attempts at the cells of a run so far: at 0 and at 8 ms.
 fn attempts(temp: &TempDir) -> [String; 2] {
     ["0", "8ms"].map(|delay| {
         let count = fs::read_to_string(temp.path().join(format!("attempts-{delay}")));

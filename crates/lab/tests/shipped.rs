@@ -1,4 +1,4 @@
-//! Plans that ship, and those that the documentation shows: they are right, and what is said of them holds.
+//! Plans that ship, and those in the documentation: they are valid, and the documented run times hold.
 
 use lab::{Plan, SHIPPED, Source, Validity, Variant};
 

@@ -1,13 +1,13 @@
-//! Chance without a state: what happens to the n-th packet of a direction is a function of the seed and of n.
+//! Stateless chance: the fate of the n-th packet of a direction is a function of the seed and of n.
 //!
-//! A generator that is asked packet by packet would give the n-th packet another fate as soon as one packet
-//! before it took another way. Here every question has a number, and the answer is a hash of seed, question and
-//! number: the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014, figure 14) over a Weyl sequence.
+//! A generator with a state would give the n-th packet another fate as soon as an earlier packet took another way.
+//! Here every question has a number, and the answer is a hash of seed, question and n: the finaliser of SplitMix64
+//! (Steele, Lea and Flood, OOPSLA 2014, figure 14) over a Weyl sequence.
 
 use core::fmt;
 use core::str::FromStr;
 
-/// The answers of one seed.
+/// Random numbers of one seed and one question, by packet number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dice {
     key: u64,
@@ -17,7 +17,7 @@ pub struct Dice {
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
 pub struct Share(f64);
 
-/// Why a share could not be read.
+/// A text that is no share.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShareError {
     found: String,
@@ -27,29 +27,29 @@ pub struct ShareError {
 const WEYL: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Dice {
-    /// The answers of `seed` to the question `question`: another question has answers of its own.
+    /// Random numbers of `seed` for `question`, independent of those of other questions.
     pub const fn new(seed: u64, question: u64) -> Dice {
         Dice { key: mix(mix(seed.wrapping_add(WEYL)) ^ mix(question.wrapping_mul(WEYL))) }
     }
 
-    /// Another question to the same seed.
+    /// Random numbers of the same seed for another question.
     pub const fn another(self, question: u64) -> Dice {
         Dice::new(self.key, question)
     }
 
-    /// The answer to number `n`: any of all numbers, each as likely.
+    /// Random number of packet `n`, uniform over all values.
     pub const fn roll(self, n: u64) -> u64 {
         mix(self.key.wrapping_add(n.wrapping_mul(WEYL)))
     }
 
-    /// Whether number `n` is one of `share`.
+    /// True for packet `n` with probability `share`.
     pub fn hits(self, n: u64, share: Share) -> bool {
         self.fraction(n) < share.0
     }
 
-    /// The answer to number `n` as a number from 0 to below 1.
+    /// Random number of packet `n`, uniform from 0 to below 1.
     pub fn fraction(self, n: u64) -> f64 {
-        // 53 bits are what a double holds.
+        // A double has 53 bits of precision.
         (self.roll(n) >> 11) as f64 / (1u64 << 53) as f64
     }
 }
@@ -98,7 +98,8 @@ impl FromStr for Share {
 
 impl fmt::Display for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Nine decimals are one packet in 10^11; what a user wrote comes back without the noise of binary.
+        // Nine decimals are one packet in 10^11; a share is printed as the user wrote it, without binary rounding
+        // noise.
         let text = format!("{:.9}", self.0 * 100.0);
         write!(f, "{}%", text.trim_end_matches('0').trim_end_matches('.'))
     }

@@ -1,30 +1,29 @@
-//! What the model knows of a packet: sizes, its arrival and a handle, never its bytes.
+//! A packet as the model sees it: sizes, arrival time and a handle, never its bytes.
 
 use event::Instant;
 
-/// What Ethernet adds to the IP bytes of each packet on the wire: preamble and start delimiter 8, header 14,
-/// frame check sequence 4, gap between packets 12 (IEEE 802.3, clause 4). 1 Gb/s at MTU 1500 so carries
-/// 941.5 Mb/s of TCP payload with timestamps.
+/// Ethernet overhead of each packet on the wire: preamble and start delimiter 8, header 14, frame check sequence 4,
+/// inter-packet gap 12 (IEEE 802.3, clause 4). 1 Gb/s at MTU 1500 carries 941.5 Mb/s of TCP payload with timestamps.
 pub const FRAMING_BYTES: u32 = 38;
 
-/// Names the bytes of a packet for whoever keeps them; the model hands it back unread.
+/// Identifies the bytes of a packet for their owner; opaque to the model.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Handle(pub u64);
 
 /// A packet, or a super-packet that stands for several of MTU size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packet {
-    /// Whose bytes these are.
+    /// Bytes of the packet.
     pub handle: Handle,
-    /// When it came to the path.
+    /// Arrival at the path.
     pub arrived: Instant,
-    /// Bytes of IP as they lie in memory: the headers of a super-packet count once.
+    /// Bytes of IP in memory: the headers of a super-packet count once.
     pub ip_bytes: u32,
     /// Bytes it takes on the wire, see [`wire_bytes`].
     pub wire_bytes: u32,
     /// MTU-sized packets it stands for.
     pub segments: u16,
-    /// Which of the super-packet's segments it is, from 0; `None` if it is all that lies under `handle`.
+    /// Index of the segment within its super-packet; `None` if it is the whole of `handle`.
     pub piece: Option<u16>,
     /// Sequence number within the direction, from 1, assigned by the path.
     pub number: u64,
@@ -34,12 +33,12 @@ pub struct Packet {
     pub from: u8,
     /// Index of the receiving host at the other end, from 0. The model ignores it.
     pub to: u8,
-    /// The same packet comes once more, so that its bytes are still needed.
+    /// True if a copy follows, so that the bytes are still needed.
     pub again: bool,
 }
 
 impl Packet {
-    /// A packet that has come to a path and that no path has counted yet.
+    /// A packet without a number, which the path assigns.
     pub const fn new(
         handle: Handle,
         arrived: Instant,

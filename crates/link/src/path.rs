@@ -1,4 +1,5 @@
-//! One direction of a path: gates at the entry, a bottleneck or several, then the line and what happens on it.
+//! One direction of a path: drops at the entry, one or several bottlenecks, propagation and the impairments behind
+//! it.
 
 use core::fmt;
 use core::time::Duration;
@@ -10,7 +11,7 @@ use crate::{
     Policer, Propagation, Reorder, Shape, Stage, Then, Tick,
 };
 
-/// What chance decides, each with answers of its own.
+/// Independent random decisions of a path.
 #[derive(Clone, Copy)]
 enum Question {
     Loss = 1,
@@ -27,12 +28,12 @@ pub struct Path {
 }
 
 impl Path {
-    /// An empty path on which nothing happens but waiting and travelling.
+    /// An empty path without impairments.
     pub fn new(shape: &Shape) -> Path {
         Path::of(&Line::plain(*shape), Dice::new(0, 0))
     }
 
-    /// An empty path. `dice` decides what is left to chance.
+    /// An empty path. `dice` takes its random decisions.
     pub fn of(line: &Line, dice: Dice) -> Path {
         let dice = |question: Question| dice.another(question as u64);
         let mut gates: Vec<Box<dyn Gate + Send>> = Vec::new();
@@ -67,7 +68,7 @@ impl Path {
         Path { counted: 0, gates, stages: Then::new(Bottlenecks::of(line), behind) }
     }
 
-    /// The time from which schedules count.
+    /// Sets the origin of schedules.
     pub fn begin(&mut self, now: Instant) {
         self.gates.iter_mut().for_each(|gate| gate.begin(now));
     }
@@ -77,7 +78,7 @@ impl Path {
         self.stages.first().waiting_bytes()
     }
 
-    /// When the packet that is on the wire is through; `None` while the wire is idle.
+    /// End of the serialisation in progress; `None` while the wire is idle.
     pub fn busy_until(&self) -> Option<Instant> {
         self.stages.first().busy_until()
     }

@@ -1,4 +1,4 @@
-//! Propagation: every packet takes the same time and none is in another's way.
+//! Propagation: the same delay for every packet, without a limit on those under way.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -7,7 +7,7 @@ use event::Instant;
 
 use crate::{Dropped, Packet, Stage};
 
-/// A constant delay. Nothing limits how much is under way.
+/// A constant delay. The number of packets under way is unlimited.
 #[derive(Debug)]
 pub struct Propagation {
     delay: Duration,

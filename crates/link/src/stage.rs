@@ -1,4 +1,4 @@
-//! The face that all stages have, and how two of them nest.
+//! The interface of all stages, and two of them in series.
 
 use core::time::Duration;
 
@@ -6,12 +6,12 @@ use event::{Fate, Instant};
 
 use crate::Packet;
 
-/// A packet that goes no further.
+/// A packet that was dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dropped {
-    /// The packet, for whoever keeps its bytes.
+    /// The packet, so that its owner can free the bytes.
     pub packet: Packet,
-    /// What became of it.
+    /// Reason of the drop.
     pub fate: Fate,
 }
 
@@ -20,19 +20,19 @@ pub trait Stage {
     /// Takes a packet at `now`, or hands it back: the stage dropped it.
     fn push(&mut self, now: Instant, packet: Packet) -> Result<(), Dropped>;
 
-    /// When the next packet leaves, or an earlier instant at which to ask again; `None` while it is empty.
+    /// Departure of the next packet, or an earlier instant at which to call again; `None` while it is empty.
     fn next_at(&self) -> Option<Instant>;
 
     /// The next packet that has left by `now`, with the instant at which it left.
     fn pop(&mut self, now: Instant) -> Option<(Instant, Packet)>;
 
-    /// No packet crosses in less. Lets whoever waits for several stages sleep through the inner ones.
+    /// Smallest crossing time. A caller of several stages need not wake for the inner ones before it has passed.
     fn shortest(&self) -> Duration;
 }
 
-/// Two stages one behind the other: what leaves `first` enters `second` at that instant.
+/// Two stages in series: a packet that leaves `first` enters `second` at that instant.
 ///
-/// `second` must never drop: there is nobody left to tell. Stages that drop come first.
+/// `second` must never drop: its caller cannot report it. Stages that drop come first.
 #[derive(Debug)]
 pub struct Then<A, B> {
     first: A,

@@ -1,4 +1,4 @@
-//! What happens to packets on a line, in virtual time: order, gaps, copies, and one seed giving one history.
+//! Impairments in virtual time: order, gaps, copies, and one seed giving one history.
 
 use core::time::Duration;
 
@@ -19,7 +19,7 @@ fn packet(n: u64, now: Instant, ip_bytes: u32) -> Packet {
     Packet::new(Handle(n), now, ip_bytes, wire_bytes(ip_bytes, 1, 0), 1)
 }
 
-/// What became of packets, in the order in which it did.
+/// Fates of packets, in order of time.
 #[derive(Default, PartialEq, Debug)]
 struct History {
     arrivals: Vec<(Instant, Packet)>,

@@ -22,7 +22,7 @@ fn segments_of(handle: u64, arrived: Instant, segments: u16) -> Packet {
     Packet::new(Handle(handle), arrived, ip_bytes, wire_bytes, segments)
 }
 
-/// What a sender that always has something to send gets through.
+/// Throughput of a saturating sender.
 struct Saturated {
     payload_bytes: u64,
     sent: u64,
@@ -31,8 +31,8 @@ struct Saturated {
     last: Instant,
 }
 
-/// Offers super-packets of `segments` whenever one fits into the queue, from 0 to `load`, and asks the path
-/// for what has arrived by `load` + the delay.
+/// Offers super-packets of `segments` whenever one fits into the queue, from 0 to `load`, and pops all arrivals up to
+/// `load` plus the delay.
 fn saturate(shape: &Shape, segments: u16, load: Duration) -> Saturated {
     let mut path = Path::new(shape);
     let one = u64::from(segments_of(0, Instant::ZERO, segments).wire_bytes);
@@ -135,7 +135,7 @@ fn nothing_is_lost_made_or_reordered() {
                 taken.push(n);
             }
             assert!(path.waiting_bytes() <= line.queue_bytes, "seed {seed}");
-            // Somebody looks now and then; what happened in between must not depend on it.
+            // Polls at random times must not change the outcome.
             let looks = random.bool();
             while let Some((arrival, packet)) = looks.then(|| path.pop(now)).flatten() {
                 assert!(arrival >= last && arrival >= packet.arrived + line.delay, "seed {seed}");

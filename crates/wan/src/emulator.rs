@@ -8,14 +8,10 @@ use std::thread::{self, JoinHandle};
 use event::Direction;
 use net::{Wake, clock};
 
-use crate::collect::{Collector, Traffic, Window};
-use crate::connections::Connections;
-use crate::host::{Drops, Host};
-use crate::lane::Lane;
-use crate::machine::{Machine, Meter};
-use crate::processors::{Aside, Processors};
-use crate::pump::{Cost, Pump, Signals};
-use crate::taps::Taps;
+use crate::forwarding::{Cost, Lane, Pump, Signals, Taps};
+use crate::machine::{HostProcessors, Machine, Meter, Processors};
+use crate::namespaces::{Drops, Host};
+use crate::recording::{Collector, Connections, Traffic, Window};
 use crate::{Spec, WanError};
 
 /// A path that is being emulated. Dropped early, it stops.
@@ -32,25 +28,25 @@ pub(crate) struct Emulator {
     processors: Processors,
     meter: Option<Meter>,
     machine: Option<Machine>,
-    _aside: Aside,
+    _restriction: HostProcessors,
 }
 
-/// What happened on a path.
+/// Result of an emulation.
 #[derive(Debug)]
-pub(crate) struct Moved {
-    /// To the packets that came to it while COMMAND ran.
+pub(crate) struct Emulated {
+    /// Packets that arrived while COMMAND ran, and their fates.
     pub(crate) traffic: Traffic,
     /// Packets that the devices dropped before the path saw them.
     pub(crate) drops: Drops,
-    /// What else this machine did meanwhile; `None` if the kernel does not tell.
+    /// Load of this machine meanwhile; `None` if the kernel does not report it.
     pub(crate) machine: Option<Machine>,
-    /// What moving the packets cost.
+    /// CPU time of moving the packets.
     pub(crate) cost: Cost,
 }
 
 impl Emulator {
-    /// Starts to move packets between the hosts of the two ends; writes the table `packets` into `trace`. What the calling
-    /// thread starts from now on runs where hosts do.
+    /// Starts to move packets between the hosts of the two ends; writes the table `packets` into `trace`. From now on
+    /// the calling thread and its children run on the processors of the hosts.
     pub(crate) fn start(
         spec: &Spec,
         near: &[Arc<Host>],
@@ -65,7 +61,7 @@ impl Emulator {
         let inodes = own.map(|host| host.namespace.inode()).collect::<Result<Vec<_>, _>>().map_err(failed)?;
         let signals = Signals::new().map_err(failed)?;
         let processors = Processors::of(spec).map_err(failed)?;
-        let aside = processors.leave_to_pump().map_err(failed)?;
+        let restriction = processors.leave_to_pump().map_err(failed)?;
         let (collector, [to_far, to_near]) = Collector::start(trace, window.clone(), connections)?;
         let out = Lane::new(Direction::NearToFar, [near, far], spec, to_far).map_err(failed)?;
         let back = Lane::new(Direction::FarToNear, [far, near], spec, to_near).map_err(failed)?;
@@ -90,7 +86,7 @@ impl Emulator {
             processors,
             meter: None,
             machine: None,
-            _aside: aside,
+            _restriction: restriction,
         })
     }
 
@@ -112,13 +108,13 @@ impl Emulator {
         Ok(())
     }
 
-    /// Stops; what happened.
-    pub(crate) fn finish(mut self) -> Result<Moved, WanError> {
+    /// Stops the emulation and returns its result.
+    pub(crate) fn finish(mut self) -> Result<Emulated, WanError> {
         self.signals.stop();
         let (pump, collector) = self.threads.take().expect("an emulator finishes once");
         let outcome = pump.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let cost = outcome.map_err(WanError::Stopped)?;
-        Ok(Moved { traffic: collector.finish()?, drops: self.drops, machine: self.machine, cost })
+        Ok(Emulated { traffic: collector.finish()?, drops: self.drops, machine: self.machine, cost })
     }
 
     fn device_drops(&self) -> Result<Drops, WanError> {
@@ -133,7 +129,7 @@ impl AsFd for Emulator {
     }
 }
 
-/// Tells that the thread that has it is over, however it ended.
+/// Signals the end of its thread when dropped, also after a panic.
 struct Stops(Wake);
 
 impl Drop for Stops {

@@ -1,4 +1,4 @@
-//! Why a path could not be made or a run not be carried out. What the system said of it is the error's source.
+//! Errors of a path or a run. The system's own error is their source.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -6,36 +6,35 @@ use std::path::PathBuf;
 
 use event::{BitRate, Bytes};
 
-use crate::HostName;
-use crate::name::HOSTS_MAX;
+use crate::spec::{HOSTS_MAX, HostName};
 
-/// Why a run ended without a result.
+/// Reason why a run has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum WanError {
-    /// The path would hold more than there is memory for.
+    /// The packets of a direction need more memory than the limit.
     #[error(
         "packets that {side} sends need up to {} of memory (rate x delay, and the queue), at most {} are reserved for a \
          direction; give a smaller --rate, --delay or --queue",
         Bytes(*needed_bytes), Bytes(*limit_bytes)
     )]
     Memory {
-        /// Which end sends them.
+        /// Sending end.
         side: &'static str,
-        /// What they need.
+        /// Memory needed.
         needed_bytes: u64,
-        /// What they may have.
+        /// Memory limit of a direction.
         limit_bytes: u64,
     },
-    /// The machine has not as much memory as the path may need.
+    /// The packets need more memory than the machine has available.
     #[error(
         "packets of both directions need up to {} of memory (rate x delay, and the queue), this machine has {} to give; \
          give a smaller --rate, --delay or --queue",
         Bytes(*needed_bytes), Bytes(*available_bytes)
     )]
     Machine {
-        /// What they need.
+        /// Memory needed.
         needed_bytes: u64,
-        /// What there is.
+        /// Memory available.
         available_bytes: u64,
     },
     /// The kernel refused a namespace.
@@ -74,7 +73,7 @@ pub enum WanError {
          (modprobe sch_tbf), or let users open /dev/net/tun (mode 0666), whose rings need no queue"
     )]
     Ring(io::Error),
-    /// A veth pair has its ring from settings of TCP that are not ours to change on this machine.
+    /// The ring of a veth pair needs TCP settings, which are not changed on this machine.
     #[error("--ring with --host needs a TUN: open /dev/net/tun to this user, or leave --device veth out")]
     RingHere,
     /// This machine cannot be the far end.
@@ -88,7 +87,7 @@ pub enum WanError {
         /// The length of its prefix.
         bits: u8,
     },
-    /// This machine reaches others where the path's hosts would be.
+    /// This machine has a route into the network of the path's hosts.
     #[error(
         "this machine has a route to {destination}/{bits} already, where --host needs 198.18.0.0/24 for itself; take \
          the route away"
@@ -104,38 +103,38 @@ pub enum WanError {
     Hosts {
         /// Which end.
         side: &'static str,
-        /// How many were asked for.
+        /// Number of hosts given.
         found: u8,
     },
-    /// Not every near host has a line of its own.
+    /// The number of rates differs from the number of near hosts.
     #[error(
         "--near-rates: {rates} given, expected one for each near host, {hosts} in all: that of COMMAND and one for each --near"
     )]
     NearRates {
-        /// How many rates were given.
+        /// Number of rates given.
         rates: usize,
-        /// How many near hosts there are.
+        /// Number of near hosts.
         hosts: u8,
     },
-    /// Lines of their own that carry more than what they have in common.
+    /// Rates of single lines that exceed the rate of the common part.
     #[error(
         "--near-rates come to {together}, expected no more than the --rate of {rate} in all; give a larger --rate"
     )]
     NearRatesTogether {
-        /// What they come to.
+        /// Sum of the rates.
         together: BitRate,
-        /// What may be carried in all.
+        /// Rate of the common part.
         rate: BitRate,
     },
-    /// A line of its own whose queue has no room for a packet.
+    /// The queue before the slowest of the near hosts' lines has no room for a packet.
     #[error(
         "the queue of the slowest of --near-rates, whose part of --queue is as its part of --rate, is {queue_bytes} bytes, expected \
          {packet_bytes} for a packet at least; give a larger --queue"
     )]
     NearQueue {
-        /// What it holds.
+        /// Capacity of the smallest queue.
         queue_bytes: u64,
-        /// What a packet takes.
+        /// Size of the largest packet.
         packet_bytes: u64,
     },
     /// A policer that no full packet would pass.
@@ -155,7 +154,7 @@ pub enum WanError {
     /// The path that runs has no such host.
     #[error("the path that runs has no host {name}; it has {there}")]
     NoSuchHost {
-        /// The host asked for.
+        /// The host that does not exist.
         name: HostName,
         /// The hosts that it has.
         there: String,
@@ -165,9 +164,9 @@ pub enum WanError {
     SetUp {
         /// Which host.
         host: String,
-        /// What was tried.
+        /// Attempted step.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The kernel's tracepoints cannot be had.
@@ -176,9 +175,9 @@ pub enum WanError {
     /// Threads, descriptors or pipes could not be had.
     #[error("cannot {what}")]
     System {
-        /// What was tried.
+        /// Attempted step.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A command could not be started.
@@ -188,13 +187,13 @@ pub enum WanError {
         host: HostName,
         /// The command as given.
         command: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The far command ended too early.
     #[error("the command '{command}' ended with exit code {code} before anything in {host} listened on TCP")]
     FarEnded {
-        /// Where it ran.
+        /// Host of the command.
         host: HostName,
         /// The command as given.
         command: String,
@@ -206,7 +205,7 @@ pub enum WanError {
         "after 10 s nothing in {host} listens on TCP where other hosts can reach it, which its command '{command}' was expected to do"
     )]
     FarSilent {
-        /// Where it runs.
+        /// Host of the command.
         host: HostName,
         /// The command as given.
         command: String,
@@ -225,10 +224,10 @@ pub enum WanError {
     Registry {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// There is no path to enter.
+    /// No path runs that could be entered.
     #[error(
         "no farlun wan of this user is running; start one with: farlun wan --delay 8ms --rate 1gbit -- sh"
     )]

@@ -1,8 +1,8 @@
-//! The paths that run on this machine, so that `farlun wan enter` finds the newest.
+//! Running paths of this machine, so that `farlun wan enter` finds the newest.
 //!
-//! One small file per run, in /run/farlun for root, in $XDG_RUNTIME_DIR/farlun or /tmp/farlun-UID for others. The run holds a
-//! lock on it (flock(2)), which the kernel releases however the process ends and which is seen from all PID namespaces: a
-//! file without a lock is removed at the next look.
+//! One small file per run, in /run/farlun for root, in $XDG_RUNTIME_DIR/farlun or /tmp/farlun-UID for others. The run
+//! holds a lock on it (flock(2)), which the kernel releases with the process and which is visible from all PID
+//! namespaces: a file without a lock is removed by the next reader.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,27 +15,26 @@ use net::namespace::Namespace;
 use net::{clock, nursery, user};
 use serde::{Deserialize, Serialize};
 
-use crate::environment::environment;
-use crate::guard::INIT;
-use crate::host::Host;
-use crate::site::Site;
+use crate::commands::{Site, environment};
+use crate::namespaces::Host;
+use crate::namespaces::guard::INIT;
 use crate::{HostName, Spec, WanError};
 
-/// Where a running path can be entered.
+/// Entry of a running path, for `farlun wan enter`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Entry {
     pid: u32,
-    /// PID namespace in which the process has that number; 0 for the only one there is.
+    /// PID namespace of `pid`; 0 for an entry without one.
     #[serde(default)]
     outside: u64,
     /// PID namespace of the path's commands, whose init holds the same descriptors.
     #[serde(default)]
     inside: Option<u64>,
-    /// When the path was ready, on CLOCK_MONOTONIC.
+    /// Start of the path, on CLOCK_MONOTONIC.
     t_ns: u64,
     /// The hosts' namespaces, by name.
     descriptors: BTreeMap<String, i32>,
-    /// What commands in each find in their environment.
+    /// Environment of the commands on each host.
     environment: BTreeMap<String, BTreeMap<String, String>>,
 }
 
@@ -46,7 +45,7 @@ pub struct Entrance {
     pub pid: u32,
     /// The host's network namespace.
     pub namespace: Namespace,
-    /// What commands in it find in their environment.
+    /// Environment of commands on it.
     pub environment: BTreeMap<String, String>,
 }
 
@@ -77,7 +76,7 @@ impl Registered {
             descriptors: of_each(&hosts, |host| host.namespace.descriptor()),
             environment: of_each(&hosts, |host| environment(spec, host.name).into_iter().collect()),
         };
-        // Sweeps away what killed runs have left.
+        // Removes the entries of killed runs.
         running(&directory);
         let locked = entry.write(&directory, &name).map_err(failed)?;
         Ok(Registered { path, _locked: locked })
@@ -86,7 +85,7 @@ impl Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        // A file that stays behind is stale and is removed by the next one who looks.
+        // A file that stays behind is stale; the next reader removes it.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -101,7 +100,7 @@ pub fn newest(host: HostName) -> Result<Entrance, WanError> {
         return Err(WanError::NoSuchHost { name: host, there });
     };
     let (pid, environment) = (entry.reached(), entry.environment.remove(&name).unwrap_or_default());
-    // Before the user namespace is joined nobody but its owner may look into the process.
+    // Before this process joins the user namespace, only its owner may open the process' files.
     user::join(pid)
         .map_err(|source| WanError::Registry { path: format!("/proc/{pid}/ns/user").into(), source })?;
     let path = PathBuf::from(format!("/proc/{pid}/fd/{descriptor}"));
@@ -110,7 +109,8 @@ pub fn newest(host: HostName) -> Result<Entrance, WanError> {
 }
 
 impl Entry {
-    /// Writes the entry and locks it. Written beside and renamed: nobody reads half an entry, or one without its lock.
+    /// Writes the entry and locks it. Written beside and renamed, so that readers never see a partial entry, or one
+    /// without its lock.
     fn write(&self, directory: &Path, name: &str) -> io::Result<File> {
         let draft = directory.join(format!(".{name}"));
         let text = serde_json::to_string(self).map_err(io::Error::other)?;
@@ -121,20 +121,20 @@ impl Entry {
         Ok(file)
     }
 
-    /// Number of the process that holds the namespaces, where this one is: for commands of the path that of their init.
+    /// PID of the process that holds the namespaces, as seen from here: for commands of the path that of their init.
     fn reached(&self) -> u32 {
         let own = nursery::pid_namespace().ok();
         if own.is_some() && own == self.inside { INIT } else { self.pid }
     }
 
-    /// Returns whether the path's processes can be seen from here.
+    /// True if the path's processes are visible from here.
     fn is_seen(&self) -> bool {
         let own = nursery::pid_namespace().unwrap_or(0);
         self.inside == Some(own) || self.outside == 0 || self.outside == own
     }
 }
 
-/// Returns whether the run that an entry was written by is over.
+/// True if the run that wrote an entry has ended.
 fn is_over(file: &File) -> bool {
     // Shared, so that two that look at the same time do not take each other for the run.
     file.try_lock_shared().is_ok()
@@ -153,7 +153,7 @@ fn directory() -> PathBuf {
     }
 }
 
-/// Makes the directory, which must be ours alone: others could send `enter` elsewhere.
+/// Makes the directory, which must belong to this user alone: others could redirect `enter`.
 fn own(directory: &Path) -> io::Result<()> {
     match fs::DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -167,7 +167,7 @@ fn own(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// The entries of runs that can be reached from here. Removes those of runs that are over.
+/// Entries of running paths that can be reached from here. Removes those of runs that have ended.
 fn running(directory: &Path) -> Vec<Entry> {
     let Ok(files) = fs::read_dir(directory) else { return Vec::new() };
     let mut found = Vec::new();

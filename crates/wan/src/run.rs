@@ -9,24 +9,22 @@ use std::time::Duration;
 use net::{EndSignals, clock};
 use serde::Serialize;
 
+use crate::commands::{self, HostCommand, Role, Site};
 use crate::emulator::Emulator;
-use crate::kernel::{KernelTrace, KernelTraced};
-use crate::pump::Cost;
+use crate::forwarding::{Cost, Taps};
+use crate::recording::{KernelTrace, KernelTraced};
 use crate::registry::Registered;
-use crate::roles::Role;
-use crate::shown::PathShown;
-use crate::site::{self, Commanded, Site};
-use crate::taps::Taps;
+use crate::spec::PathShown;
 use crate::validity::{Class, Validity, judge};
 use crate::{Spec, WanError};
 
-/// How long the other near commands have to end by themselves once COMMAND has: those that do the same as it, over
-/// the same line, end at about the same time.
-const COMPANY: Duration = Duration::from_secs(5);
-/// How much longer than a round trip a path to this machine stays, so that connections over it are closed at both ends.
-const FAREWELL: Duration = Duration::from_millis(50);
+/// Time for the other near commands to end by themselves after COMMAND: those with the same work over the same line
+/// end at about the same time.
+const COMPANION_GRACE: Duration = Duration::from_secs(5);
+/// Lifetime of a path to this machine beyond a round trip, so that connections over it are closed at both ends.
+const LINGER: Duration = Duration::from_millis(50);
 
-/// What to run.
+/// Configuration of a run.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The path.
@@ -37,24 +35,24 @@ pub struct Settings {
     pub others: Vec<String>,
     /// The commands of far, far2, … for a shell; none, or as many as there are far hosts.
     pub far: Vec<String>,
-    /// Where the table `packets` goes; the directory is there.
+    /// Directory for the table `packets`; it exists.
     pub trace: Option<PathBuf>,
-    /// Whether the table `kernel` goes there too, which needs root.
+    /// Records the table `kernel` there too, which needs root.
     pub trace_kernel: bool,
-    /// Whether to keep the last line of JSON that each command prints.
+    /// Keeps the last line of JSON that each command prints.
     pub keep_output: bool,
-    /// What the run is judged for.
+    /// Class of figures for which the run is judged.
     pub class: Class,
     /// This program, to start the guard with.
     pub program: Option<PathBuf>,
 }
 
-/// What a run gave, as `farlun wan --json` prints it.
+/// Result of a run, as `farlun wan --json` prints it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
     /// The path.
     pub path: PathShown,
-    /// Whether figures may be taken from it.
+    /// Validity of figures of the run.
     pub validity: Validity,
     /// COMMAND.
     pub near: Role,
@@ -62,13 +60,13 @@ pub struct Outcome {
     pub far: Option<Role>,
     /// The commands of the other hosts: near2, near3, …, far2, far3, …
     pub others: Vec<Role>,
-    /// What the emulation cost.
+    /// CPU time of the emulation.
     pub emulator: Cost,
-    /// What was recorded of the kernel.
+    /// Extent of the recording of the kernel.
     pub kernel: Option<KernelTraced>,
     /// Kernel settings of near; all namespaces have the same.
     pub sysctls: BTreeMap<String, String>,
-    /// Those of this machine, if it is the far end: nothing of it is changed.
+    /// Kernel settings of this machine, if it is the far end: none is changed.
     pub far_sysctls: Option<BTreeMap<String, String>>,
 }
 
@@ -91,43 +89,43 @@ pub fn run(settings: &Settings, taps: Option<Taps>) -> Result<Outcome, WanError>
 
     let mut far = Vec::new();
     for (host, line) in site.far.iter().zip(&settings.far) {
-        far.push(Commanded::shell(&site, spec, host, line, keep)?);
+        far.push(HostCommand::shell(&site, spec, host, line, keep)?);
     }
     for command in &mut far {
         if !command.wait_until_it_listens(&signals, emulator.as_fd())? {
-            return Err(emulator.finish().expect_err("nobody has told it to end"));
+            return Err(emulator.finish().expect_err("only the run ends it"));
         }
     }
     emulator.begin()?;
-    let mut near = Commanded::command(&site, spec, &site.near[0], &settings.near, keep)?;
+    let mut near = HostCommand::command(&site, spec, &site.near[0], &settings.near, keep)?;
     let others = site.near[1..].iter().zip(&settings.others);
     let mut others = others
-        .map(|(host, line)| Commanded::shell(&site, spec, host, line, keep))
+        .map(|(host, line)| HostCommand::shell(&site, spec, host, line, keep))
         .collect::<Result<Vec<_>, _>>()?;
     if near.wait(&signals, emulator.as_fd())?.is_none() {
-        return Err(emulator.finish().expect_err("nobody has told it to end"));
+        return Err(emulator.finish().expect_err("only the run ends it"));
     }
-    Commanded::wait_for_all(&mut others, clock::now() + COMPANY, &signals)?;
+    HostCommand::wait_for_all(&mut others, clock::now() + COMPANION_GRACE, &signals)?;
     emulator.end()?;
-    Commanded::stop_all(&mut others, &signals)?;
+    HostCommand::stop_all(&mut others, &signals)?;
     if spec.far_is_here {
-        // Programs of this machine go on: what the near ones said last is still on its way to them.
-        site::rest(spec.base_rtt() + FAREWELL, &signals)?;
+        // Programs of this machine continue: the last packets of the near ones are still under way to them.
+        commands::rest(spec.base_rtt() + LINGER, &signals)?;
     }
-    Commanded::stop_all(&mut far, &signals)?;
+    HostCommand::stop_all(&mut far, &signals)?;
     site.clear();
-    let moved = emulator.finish()?;
+    let emulated = emulator.finish()?;
     let kernel = kernel.map(KernelTrace::finish).transpose()?;
 
-    let mut far: Vec<Role> = far.into_iter().map(Commanded::told).collect();
+    let mut far: Vec<Role> = far.into_iter().map(HostCommand::into_role).collect();
     let farther = if far.is_empty() { Vec::new() } else { far.split_off(1) };
     Ok(Outcome {
         path: PathShown::of(spec, site.near[0].device.name()),
-        validity: judge(settings.class, spec, &moved),
-        near: near.told(),
+        validity: judge(settings.class, spec, &emulated),
+        near: near.into_role(),
         far: far.pop(),
-        others: others.into_iter().map(Commanded::told).chain(farther).collect(),
-        emulator: moved.cost,
+        others: others.into_iter().map(HostCommand::into_role).chain(farther).collect(),
+        emulator: emulated.cost,
         kernel,
         sysctls: site.near[0].sysctls.clone(),
         far_sysctls: spec.far_is_here.then(|| site.far[0].sysctls.clone()),

@@ -1,9 +1,9 @@
-//! Whether a run may yield figures: was the emulator on time, did it drop only what the model said, and did the commands
-//! have the machine for themselves?
+//! Validity of a run: lateness of the emulator, drops that are not the model's, and load of the machine by other
+//! programs.
 //!
-//! Figures of latency need an emulator that is late by a small part of the round trip, figures of throughput one that is
-//! late by a small part of the queue. An emulator with real-time priority is on time whatever else runs, and its commands
-//! are not: so others must not need the machine.
+//! Figures of latency need an emulator whose lateness is a small part of the round trip; figures of throughput one
+//! whose lateness is a small part of the queue. An emulator with real-time priority is on time under any load, but
+//! its commands are not: so other programs must not load the machine.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use event::format_delay;
 use serde::Serialize;
 
 use crate::Spec;
-use crate::emulator::Moved;
-use crate::host::Drops;
+use crate::emulator::Emulated;
 use crate::machine::Machine;
+use crate::namespaces::Drops;
 
-/// What a run is to be judged for.
+/// Class of figures for which a run is judged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
@@ -23,12 +23,12 @@ pub enum Class {
     Latency,
     /// Figures of throughput.
     Throughput,
-    /// None: any run will do.
+    /// None: every run is valid.
     Off,
 }
 
-/// How late packets were delivered, over those that came while COMMAND ran. The schedule counts from the time at which
-/// a packet was read; if nobody had looked for a while before that, that while is part of its lateness.
+/// Lateness of deliveries while COMMAND ran. The schedule counts from the time at which a packet was read; the
+/// uncertainty of its arrival is part of its lateness.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Lateness {
     /// Median, in nanoseconds.
@@ -39,12 +39,12 @@ pub struct Lateness {
     pub max: u64,
 }
 
-/// Whether a run is good for one class of figures.
+/// Verdict for one class of figures.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Verdict {
-    /// Whether it is.
+    /// True if the run is valid for it.
     pub ok: bool,
-    /// Why not: what was found and what was expected, a sentence each.
+    /// Reasons if it is not: found and expected, a sentence each.
     pub reasons: Vec<String>,
 }
 
@@ -72,24 +72,24 @@ pub struct Fates {
 pub struct Validity {
     /// The class it is judged for; `off` leaves the next two fields without meaning.
     pub class: Class,
-    /// The verdict of the class that was asked for.
+    /// Verdict for the class of the run.
     #[serde(flatten)]
     pub asked: Verdict,
     /// For figures of latency.
     pub latency: Verdict,
     /// For figures of throughput.
     pub throughput: Verdict,
-    /// How late packets were; `None` if none was delivered.
+    /// Lateness of packets; `None` if none was delivered.
     pub lateness_ns: Option<Lateness>,
     /// Packets that came while COMMAND ran, super-packets counted once.
     pub packets: u64,
-    /// The same in packets of MTU size.
+    /// Packets in units of MTU size.
     pub segments: u64,
     /// Packets that did not arrive once.
     #[serde(flatten)]
     pub fates: Fates,
     /// Processors that other programs kept busy while COMMAND ran; `None` if that was less than a second, or if this
-    /// machine is the far end, whose programs are not told from others.
+    /// machine is the far end, whose programs count as others.
     pub others_busy: Option<f64>,
     /// Processors that were idle.
     pub idle: Option<f64>,
@@ -137,9 +137,9 @@ impl Bounds {
 }
 
 /// Judges a run.
-pub(crate) fn judge(class: Class, spec: &Spec, moved: &Moved) -> Validity {
-    let (traffic, Drops { ring: ring_drops, unasked: device_drops }) = (&moved.traffic, moved.drops);
-    let machine = moved.machine.filter(|machine| machine.tells() && !spec.far_is_here);
+pub(crate) fn judge(class: Class, spec: &Spec, emulated: &Emulated) -> Validity {
+    let (traffic, Drops { ring: ring_drops, unasked: device_drops }) = (&emulated.traffic, emulated.drops);
+    let machine = emulated.machine.filter(|machine| machine.is_precise() && !spec.far_is_here);
     let lateness = (!traffic.lateness.is_empty()).then(|| Lateness {
         p50: traffic.lateness.value_at_quantile(0.5),
         p99: traffic.lateness.value_at_quantile(0.99),
@@ -199,9 +199,9 @@ mod tests {
     use event::{BitRate, Direction, Fate, Instant, Packet};
 
     use crate::Cost;
-    use crate::collect::Traffic;
+    use crate::recording::Traffic;
 
-    fn late_by(us: &[u64], fate: Fate) -> Moved {
+    fn late_by(us: &[u64], fate: Fate) -> Emulated {
         let mut traffic = Traffic::none();
         for us in us {
             traffic.add(&Packet {
@@ -220,7 +220,7 @@ mod tests {
             });
         }
         let cost = Cost { cpu_ns: 0, spin_ns: 0, realtime: true };
-        Moved { traffic, drops: Drops::default(), machine: None, cost }
+        Emulated { traffic, drops: Drops::default(), machine: None, cost }
     }
 
     fn path(delay_ms: u64, queue_bytes: u64) -> Spec {
@@ -254,7 +254,7 @@ mod tests {
         let spec = path(8, 2_000_000);
         let judged = |fate, device| {
             let drops = Drops { ring: 0, unasked: device };
-            judge(Class::Throughput, &spec, &Moved { drops, ..late_by(&[0], fate) })
+            judge(Class::Throughput, &spec, &Emulated { drops, ..late_by(&[0], fate) })
         };
         let full = judged(Fate::QueueFull, 0);
         assert!(full.asked.ok && full.fates.dropped_queue_full == 3 && full.fates.dropped_unasked == 0);
@@ -276,7 +276,7 @@ mod tests {
         }
         let ring = Spec { ring_packets: Some(80), ..spec.clone() };
         let drops = Drops { ring: 7, unasked: 0 };
-        let seen = judge(Class::Throughput, &ring, &Moved { drops, ..late_by(&[0], Fate::Delivered) });
+        let seen = judge(Class::Throughput, &ring, &Emulated { drops, ..late_by(&[0], Fate::Delivered) });
         assert!(seen.asked.ok && seen.fates.dropped_ring_full == 7, "a ring drops what it has no room for");
         assert!(judge(Class::Off, &spec, &late_by(&[0], Fate::NoBuffer)).asked.ok);
     }
@@ -285,7 +285,7 @@ mod tests {
     fn a_run_on_time_whose_commands_had_to_wait_for_others_is_not_valid() {
         let spec = path(8, 2_000_000);
         let hogs = Machine { others_busy: 1.7, idle: 0.0, cpus: 2, elapsed: Duration::from_secs(3) };
-        let beside = |machine| Moved { machine: Some(machine), ..late_by(&[0], Fate::Delivered) };
+        let beside = |machine| Emulated { machine: Some(machine), ..late_by(&[0], Fate::Delivered) };
         let seen = judge(Class::Throughput, &spec, &beside(hogs));
         assert!(!seen.latency.ok && !seen.throughput.ok, "{seen:?}");
         assert!(

@@ -1,4 +1,4 @@
-//! A whole run on a real path between two namespaces. Needs root and /dev/net/tun; says so and passes without.
+//! A whole run on a real path between two namespaces. Needs root and /dev/net/tun; passes with a message without.
 
 use std::ffi::OsString;
 use std::thread;
@@ -36,7 +36,7 @@ fn outcome(settings: &Settings) -> Option<Result<Outcome, WanError>> {
 
 #[test]
 fn a_connection_crosses_the_path_and_both_commands_are_heard() {
-    // Nothing listens on port 9: the SYN crosses, the answer comes back, and the shell says that it failed.
+    // No listener on port 9: the SYN crosses, the RST comes back, and the shell reports the failure.
     let connect =
         "echo noise; (exec 3<>/dev/tcp/$FARLUN_FAR/9) 2>/dev/null || echo '{\"refused\":true}'; exit 7";
     let Some(outcome) = outcome(&settings(&["bash", "-c", connect], None)) else { return };

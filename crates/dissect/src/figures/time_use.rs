@@ -17,8 +17,8 @@ pub(crate) struct TimeAccount {
     unseen: u64,
     recovery: u64,
     refused: u64,
-    /// By the direction whose data waited.
-    receive_window: [u64; 2],
+    /// By the direction whose data waited; the last of both at a time.
+    receive_window: [u64; 3],
     sending: u64,
     idle: u64,
     /// Time of the target, and of the initiator.
@@ -55,8 +55,8 @@ pub(crate) struct Activity {
     pub(crate) is_refused: bool,
     /// A direction has stopped within a PDU.
     pub(crate) within_pdu: bool,
-    /// The direction that has stopped within a PDU and fills the window of its receiver.
-    pub(crate) window_full: Option<usize>,
+    /// Directions that have stopped within a PDU and fill the window of their receiver.
+    pub(crate) window_full: [bool; 2],
     /// Time in ns before which no further command can arrive, because the initiator knows of no room in the command
     /// window; `u64::MAX` while none was advertised.
     pub(crate) closed_until_ns: u64,
@@ -115,8 +115,9 @@ impl TimeAccount {
             self.charge_idle(last_ns, t_ns);
         } else if activity.recovering {
             self.recovery += passed;
-        } else if let Some(direction) = activity.window_full.filter(|_| activity.within_pdu) {
-            self.receive_window[direction] += passed;
+        } else if activity.within_pdu && activity.window_full != [false; 2] {
+            let [first, second] = activity.window_full;
+            self.receive_window[usize::from(second) + usize::from(first && second)] += passed;
         } else if activity.within_pdu {
             self.sending += passed;
         } else if activity.is_refused {
@@ -134,8 +135,10 @@ impl TimeAccount {
     }
 
     /// Charges what was charged to the receive window of a direction's data to TCP: it is not known to have been full.
+    /// Time in which the other direction's window was full as well is that window's.
     pub(crate) fn retract_receive_window(&mut self, direction: usize) {
         self.sending += std::mem::take(&mut self.receive_window[direction]);
+        self.receive_window[1 - direction] += std::mem::take(&mut self.receive_window[2]);
     }
 
     /// Charges an interval without data to send: propagation until a peer is due, then that peer.
@@ -208,7 +211,7 @@ impl TimeAccount {
             idle_s: seconds(self.idle),
             recovery_s: seconds(self.recovery),
             refused_s: seconds(self.refused),
-            receive_window_s: seconds(self.receive_window[0] + self.receive_window[1]),
+            receive_window_s: seconds(self.receive_window.iter().sum()),
             sending_s: seconds(self.sending),
             target_s: seconds(self.peers[0]),
             initiator_s: seconds(self.peers[1]),
@@ -330,7 +333,7 @@ mod tests {
     #[test]
     fn data_to_send_is_not_waited_for() {
         let sending = Activity { outstanding: 1, within_pdu: true, ..Activity::default() };
-        let full = Activity { window_full: Some(1), ..sending };
+        let full = Activity { window_full: [false, true], ..sending };
         let again = Activity { recovering: true, ..full };
         let found = time_use(&[(0, sending), (MS, full), (3 * MS, again), (7 * MS, Activity::default())]);
         near(found.sending_s, 1.0);
@@ -341,16 +344,22 @@ mod tests {
     #[test]
     fn a_window_that_was_larger_takes_back_its_own_time_alone() {
         let sending = Activity { outstanding: 1, within_pdu: true, ..Activity::default() };
-        let full = |direction| Activity { window_full: Some(direction), ..sending };
+        let full = |first, second| Activity { window_full: [first, second], ..sending };
         let mut account = TimeAccount::default();
-        for (ms, activity) in [(0, full(0)), (3, full(1)), (7, sending)] {
+        for (ms, activity) in
+            [(0, full(true, false)), (3, full(true, true)), (5, full(false, true)), (7, sending)]
+        {
             account.charge(ms * MS);
             account.set_activity(ms * MS, activity);
         }
-        account.retract_receive_window(0);
-        let found = account.summary().expect("a command");
-        near(found.receive_window_s, 4.0);
-        near(found.sending_s, 3.0);
+        let before = account.summary().expect("a command");
+        near(before.receive_window_s, 7.0);
+        for (direction, receive_window_ms, sending_ms) in [(0, 4.0, 3.0), (1, 0.0, 7.0)] {
+            account.retract_receive_window(direction);
+            let found = account.summary().expect("a command");
+            near(found.receive_window_s, receive_window_ms);
+            near(found.sending_s, sending_ms);
+        }
     }
 
     #[test]

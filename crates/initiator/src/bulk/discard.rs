@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use engine::Buffers;
+use block::Buffers;
 use event::Instant;
 use wire::scsi::{Cdb, UnmapRange, emit_unmap};
 
@@ -74,7 +74,7 @@ impl Workload for Discard<'_> {
         let mut buffer = self.buffers.take(list.len());
         buffer.copy_from_slice(&list);
         let cdb = Cdb::Unmap { list_len: list.len() as u16 };
-        Some(Request { cdb, body: Body::Write(Arc::new(buffer)), offset_bytes })
+        Some(Request { cdb, body: Body::Write(Arc::new(buffer)), offset_bytes, tag: 0 })
     }
 
     fn done(&mut self, completed: Completed) -> Result<(), Error> {

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_cha
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use engine::{Buffer, Buffers};
+use block::{Buffer, Buffers};
 use event::Instant;
 
 use crate::disk::Geometry;

@@ -13,7 +13,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use engine::{Buffers, Progress, Scratch, Turn};
+use block::Buffers;
+use engine::{Progress, Scratch, Turn};
 use event::{Host, Instant, RequestId};
 use net::{Poll, Ready, clock};
 use proto::initiator::Function;

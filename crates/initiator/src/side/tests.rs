@@ -140,7 +140,7 @@ fn a_lun_that_says_something_else_is_not_written_to() {
                     overflow_bytes: None,
                 });
             let cdb = Cdb::ReadCapacity16 { allocation_len: CAPACITY16_BYTES as u32 };
-            let request = Request { cdb, body: Body::Read(buffer), offset_bytes: 0 };
+            let request = Request { cdb, body: Body::Read(buffer), offset_bytes: 0, tag: 0 };
             let (issued, completed) = (side.now, side.now);
             let transferred_bytes = CAPACITY16_BYTES as u32;
             let found = side.answered(0, Completed { request, issued, completed, transferred_bytes, result });

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use super::{KeptError, LUNS_MAX, LabelError, LunSpec};
-use crate::backend::{FaultRule, MemoryError, OpenError};
+use block::{FaultRule, MemoryError, OpenError};
 
 /// Why a LUN cannot be served.
 #[derive(Debug, Error)]

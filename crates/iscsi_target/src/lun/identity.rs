@@ -7,7 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use thiserror::Error;
+use block::{OptionError, not};
 
 /// The names of a LUN and of the target it belongs to.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -34,18 +34,6 @@ enum NaaBytes {
     Sixteen([u8; 16]),
 }
 
-/// A text that is no serial number or NAA designator.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("'{found}' is no {what}: expected {expected}")]
-pub struct NameError {
-    /// The text.
-    pub found: String,
-    /// Its meaning.
-    pub what: &'static str,
-    /// Valid texts.
-    pub expected: &'static str,
-}
-
 /// Tag of the only portal group of a target (RFC 7143 section 4.4.1): in the name of its port here, and in
 /// login and SendTargets.
 pub const PORTAL_GROUP_TAG: u16 = 1;
@@ -69,9 +57,9 @@ impl Serial {
 }
 
 impl FromStr for Serial {
-    type Err = NameError;
+    type Err = OptionError;
 
-    fn from_str(text: &str) -> Result<Serial, NameError> {
+    fn from_str(text: &str) -> Result<Serial, OptionError> {
         let is_valid =
             (1..=SERIAL_MAX_BYTES).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
         let expected = "1 to 64 visible ASCII characters without blanks, such as serial=store1-disk7";
@@ -101,10 +89,10 @@ impl Naa {
 }
 
 impl FromStr for Naa {
-    type Err = NameError;
+    type Err = OptionError;
 
     /// Hexadecimal digits, as they are or with the prefix of Linux's `wwid` or `by-id`.
-    fn from_str(text: &str) -> Result<Naa, NameError> {
+    fn from_str(text: &str) -> Result<Naa, OptionError> {
         let expected = "16 hexadecimal digits that begin with 2, 3 or 5, or 32 that begin with 6, such as \
                         naa=3a1b2c3d4e5f6071";
         let digits = text.strip_prefix("naa.").or_else(|| text.strip_prefix("0x")).unwrap_or(text);
@@ -124,10 +112,6 @@ impl fmt::Display for Naa {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.as_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
-}
-
-fn not(found: &str, what: &'static str, expected: &'static str) -> NameError {
-    NameError { found: found.to_owned(), what, expected }
 }
 
 /// A number that nobody can foresee.

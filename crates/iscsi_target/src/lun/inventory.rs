@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use super::nexuses::{KnownStores, Nexuses};
 use super::{Attention, Identity, Lun, LunSpec, Luns, Nexus, NexusList, Port};
-use crate::backend::{Backend, BlockStore};
+use crate::backend::Backend;
+use block::BlockingStore;
 
 /// A LUN as a reload sees it, which does not use it.
 #[derive(Clone, Debug)]
@@ -23,7 +24,7 @@ pub struct Served {
     /// Bytes of a block.
     pub block_len_bytes: u32,
     /// The store, if it can change its size by itself.
-    pub store: Option<Arc<dyn BlockStore>>,
+    pub store: Option<Arc<dyn BlockingStore>>,
 }
 
 /// A nexus that knows another store than the one that is there, or is to come.

@@ -20,7 +20,7 @@ use super::options::Options;
 use super::safe_file;
 use super::spec::Source;
 use super::state::{in_state, with_suffix};
-use crate::backend::BackendError;
+use block::{BlockError, ErrorKind};
 
 /// What is kept of the reservations of a LUN.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
@@ -150,7 +150,7 @@ impl Keeper {
 
 impl Save {
     /// Puts it on stable storage; may block. A later state that is there already includes this one.
-    pub(crate) fn write(&self) -> Result<(), BackendError> {
+    pub(crate) fn write(&self) -> Result<(), BlockError> {
         let mut saved = self.keeper.saved.lock().unwrap_or_else(PoisonError::into_inner);
         if saved.number >= self.version.number {
             return Ok(());
@@ -162,7 +162,10 @@ impl Save {
         };
         result.map_err(|error| {
             saved.failed_chain = Some(self.version.chain);
-            BackendError::Io(format!("cannot keep the reservations in {}: {error}", path.display()))
+            BlockError::new(
+                ErrorKind::Medium,
+                format!("cannot keep the reservations in {}: {error}", path.display()),
+            )
         })?;
         saved.number = self.version.number;
         Ok(())

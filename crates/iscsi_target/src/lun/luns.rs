@@ -9,7 +9,8 @@ use wire::scsi::Lun as Address;
 
 use super::nexuses::{KnownStores, Nexuses};
 use super::{Attention, Identity, Keeper, Lun, LunError, LunSpec, Nexus, Opening, Port, Save, Source};
-use crate::backend::{Backend, Watched};
+use crate::backend::Backend;
+use block::Watched;
 
 /// The LUNs of one target by their numbers, which may have gaps.
 #[derive(Debug, Default)]

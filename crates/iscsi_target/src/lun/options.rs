@@ -11,19 +11,18 @@
 //! | `naa=HEX` | NAA designator, if not the one that is generated |
 //! | `delay=[read:\|write:]TIME[..TIME]` | commands wait that long before they begin, or something in between |
 //! | `rate=BITRATE` | the store moves no more than that, one command after the other |
-//! | `fault=KIND[:WHEN]…` | commands fail; see `backend/fault.rs` |
+//! | `fault=KIND[:WHEN]…` | commands fail; see `block`, `wrap/fault.rs` |
 //! | `seed=N` | begins the chances of `delay` and `fault`; the same seed gives the same run |
 //!
 //! A command waits first and fails afterwards, in whatever order that was written.
 
 use std::path::PathBuf;
 
-use event::{BitRate, ParseError};
-use thiserror::Error;
+use block::{Delay, Delays, FaultRule, OptionError, nearest_of, not};
+use event::BitRate;
 
-use super::identity::{Naa, NameError, Serial};
-use super::spec::{Source, nearest_of};
-use crate::backend::{Delay, Delays, FaultRule};
+use super::identity::{Naa, Serial};
+use super::spec::Source;
 
 /// How a LUN is served.
 #[derive(Clone, PartialEq, Default, Debug)]
@@ -50,87 +49,6 @@ pub struct Options {
     pub faults: Vec<FaultRule>,
     /// Seed of random delays and faults.
     pub seed: Option<u64>,
-}
-
-/// Why an option cannot be taken.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum OptionError {
-    /// Unknown option or value.
-    #[error("'{found}' is no {what}; did you mean '{nearest}'?{hint}")]
-    Unknown {
-        /// The word.
-        found: String,
-        /// What it should be.
-        what: &'static str,
-        /// The nearest that could have been meant.
-        nearest: &'static str,
-        /// What else may have been meant.
-        hint: &'static str,
-    },
-    /// It needs a value and has none.
-    #[error("'{name}' needs a value: {example}")]
-    NoValue {
-        /// The option.
-        name: String,
-        /// What it could look like.
-        example: &'static str,
-    },
-    /// It has a value and takes none.
-    #[error("'{name}' takes no value, found '{found}'")]
-    Value {
-        /// The option.
-        name: String,
-        /// Its value.
-        found: String,
-    },
-    /// A value that is none of those that are possible.
-    #[error("'{found}' is no {what}: expected {expected}")]
-    Not {
-        /// The value.
-        found: String,
-        /// What it should be.
-        what: &'static str,
-        /// What is possible.
-        expected: &'static str,
-    },
-    /// A name of the LUN that cannot be one.
-    #[error(transparent)]
-    Name(#[from] NameError),
-    /// A range the wrong way round.
-    #[error("'{found}' ends before it begins")]
-    Reversed {
-        /// The range.
-        found: String,
-    },
-    /// A time that cannot be read.
-    #[error(transparent)]
-    Time(#[from] ParseError),
-    /// It has a value already.
-    #[error("'{name}' is there twice; leave one out")]
-    Twice {
-        /// The option.
-        name: String,
-    },
-    /// Nothing of the kind could ever fail.
-    #[error(
-        "'fault={rule}' would never strike: {kind} LUNs are not synced; it is for files and block devices"
-    )]
-    NeverSynced {
-        /// The rule.
-        rule: String,
-        /// The kind of this LUN.
-        kind: &'static str,
-    },
-    /// Right for other kinds of LUN.
-    #[error("'{name}' is for {fits}, not for {kind} LUNs")]
-    Unfit {
-        /// The option.
-        name: &'static str,
-        /// The kinds it is for.
-        fits: &'static str,
-        /// The kind of this LUN.
-        kind: &'static str,
-    },
 }
 
 /// The names of all options.
@@ -279,9 +197,4 @@ impl Options {
         push(self.seed.map(|seed| format!("seed={seed}")));
         texts
     }
-}
-
-/// A value that is not possible.
-pub(crate) fn not(found: &str, what: &'static str, expected: &'static str) -> OptionError {
-    OptionError::Not { found: found.to_owned(), what, expected }
 }

@@ -8,10 +8,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use block::{OptionError, nearest_of};
 use event::{Bytes, ParseError};
 use thiserror::Error;
 
-use super::options::{OptionError, Options};
+use super::options::Options;
 
 /// A LUN that is to be served.
 #[derive(Clone, PartialEq, Debug)]
@@ -182,16 +183,6 @@ fn nearest(text: &str) -> String {
         _ if text.starts_with("/dev/") => format!("block:{text}"),
         _ => format!("file:{text}"),
     }
-}
-
-/// The one of `valid` that is most like `found`; a beginning of one counts as next to it.
-pub(crate) fn nearest_of<'a>(found: &str, valid: &[&'a str]) -> &'a str {
-    let found = found.to_lowercase();
-    let distance = |name: &&&str| match !found.is_empty() && name.starts_with(&found) {
-        true => 0,
-        false => strsim::damerau_levenshtein(&found, name),
-    };
-    valid.iter().min_by_key(distance).copied().unwrap_or_default()
 }
 
 #[cfg(test)]

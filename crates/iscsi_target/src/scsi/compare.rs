@@ -1,8 +1,8 @@
 //! VERIFY, COMPARE AND WRITE and ORWRITE: SBC-4 sections 5.35–5.37, 5.3, 5.12.
 
+use block::{Composite, CompositeAction};
 use wire::scsi::{BlockForm, ByteCheck, Sense};
 
-use super::order::{Action, Order};
 use super::transfer::{Blocks, checked, must_reach_medium, refuse_if_protected};
 use super::{Outcome, whole};
 use crate::lun::Lun;
@@ -22,15 +22,17 @@ pub(super) fn verify(
     let span = checked(lun, range)?;
     let pattern_len = match check {
         _ if span.len_bytes == 0 => return Ok(Outcome::Good),
-        ByteCheck::Nothing => return Ok(Outcome::Order(Order { action: Action::Verify(span), fua: false })),
+        ByteCheck::Nothing => {
+            return Ok(Outcome::Composite(Composite { action: CompositeAction::Verify(span), fua: false }));
+        }
         ByteCheck::Blocks => span.len_bytes as u32,
         ByteCheck::OneBlock => lun.block_len_bytes(),
     };
     let Some(pattern) = whole(data, pattern_len)? else {
         return Ok(Outcome::Parameters { len_bytes: pattern_len });
     };
-    let action = Action::Compare { span, pattern: pattern.to_vec() };
-    Ok(Outcome::Order(Order { action, fua: false }))
+    let action = CompositeAction::Compare { span, pattern: pattern.to_vec() };
+    Ok(Outcome::Composite(Composite { action, fua: false }))
 }
 
 pub(super) fn compare_and_write(
@@ -51,8 +53,8 @@ pub(super) fn compare_and_write(
     }
     let (expected, new) = data.split_at(data.len() / 2);
     let (expected, new) = (expected.to_vec(), new.to_vec());
-    let action = Action::CompareAndWrite { offset_bytes: span.offset_bytes, expected, new };
-    Ok(Outcome::Order(Order { action, fua: must_reach_medium(lun, fua) }))
+    let action = CompositeAction::CompareAndWrite { offset_bytes: span.offset_bytes, expected, new };
+    Ok(Outcome::Composite(Composite { action, fua: must_reach_medium(lun, fua) }))
 }
 
 pub(super) fn or_write(lun: &Lun, range: Blocks, fua: bool, data: Option<&[u8]>) -> Result<Outcome, Sense> {
@@ -68,6 +70,6 @@ pub(super) fn or_write(lun: &Lun, range: Blocks, fua: bool, data: Option<&[u8]>)
     let Some(data) = whole(data, len_bytes)? else {
         return Ok(Outcome::Parameters { len_bytes });
     };
-    let action = Action::Or { offset_bytes: span.offset_bytes, bits: data.to_vec() };
-    Ok(Outcome::Order(Order { action, fua: must_reach_medium(lun, fua) }))
+    let action = CompositeAction::Or { offset_bytes: span.offset_bytes, bits: data.to_vec() };
+    Ok(Outcome::Composite(Composite { action, fua: must_reach_medium(lun, fua) }))
 }

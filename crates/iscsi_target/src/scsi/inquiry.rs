@@ -3,6 +3,7 @@
 //! SPC-4 sections 6.6 and 7.8, SBC-4 section 6.6. A LUN that is not there is described as such (peripheral
 //! qualifier 3, type 1Fh), because initiators scan by asking.
 
+use block::TRANSFER_MAX_BYTES;
 use wire::scsi::{
     Association, BlockDeviceCharacteristics, BlockLimits, Designator, DesignatorId, DeviceIdentification,
     ExtendedInquiry, LogicalBlockProvisioning, Sense, StandardInquiry, SupportedPages, UnitSerialNumber,
@@ -11,7 +12,6 @@ use wire::scsi::{
 
 use super::compare::COMPARE_AND_WRITE_MAX;
 use super::provision::{UNMAP_RANGES_MAX, range_max_blocks};
-use super::transfer::TRANSFER_MAX_BYTES;
 use crate::lun::{Lun, PORTAL_GROUP_TAG};
 
 const VENDOR: &str = "FARLUN";

@@ -17,7 +17,6 @@ mod failure;
 mod inquiry;
 mod mode;
 mod opcodes;
-mod order;
 mod provision;
 mod report;
 mod reserve;
@@ -26,14 +25,13 @@ mod transfer;
 #[cfg(test)]
 mod tests;
 
+use block::Composite;
 use wire::scsi::{BlockForm, Cdb, Lun as Address, Sense};
 
 use crate::lun::{Attention, Lun, Luns, Nexus, Save};
 use transfer::Blocks;
 
-pub use failure::Failure;
-pub use order::{Action, Order, Span};
-pub use transfer::TRANSFER_MAX_BYTES;
+pub use failure::sense_of;
 
 /// What the serving loop has to do for one command.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -60,7 +58,7 @@ pub enum Outcome {
         len_bytes: u32,
     },
     /// Carry it out, then GOOD.
-    Order(Order),
+    Composite(Composite),
     /// End the commands of other sessions on the LUN, then GOOD.
     Preempted {
         /// Whose.
@@ -72,7 +70,7 @@ pub enum Outcome {
     Check(Sense),
 }
 
-/// A range of bytes that lies within its LUN, is not empty and is at most [`TRANSFER_MAX_BYTES`] long.
+/// A range of bytes that lies within its LUN, is not empty and is at most [`block::TRANSFER_MAX_BYTES`] long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transfer {
     /// First byte.

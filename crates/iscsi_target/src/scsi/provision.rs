@@ -3,9 +3,9 @@
 //! Every LUN is thin: memory takes pages when they are first written, files have holes. Unmapped blocks
 //! read as zeros, always.
 
+use block::{ByteRange, Composite, CompositeAction};
 use wire::scsi::{BlockForm, LbaStatus, Sense, parse_unmap};
 
-use super::order::{Action, Order, Span};
 use super::transfer::{Blocks, must_reach_medium, refuse_if_protected, within};
 use super::{Outcome, whole};
 use crate::lun::Lun;
@@ -55,10 +55,10 @@ pub(super) fn write_same(
         return Ok(Outcome::Good);
     }
     let action = match same.unmap && pattern.iter().all(|&byte| byte == 0) {
-        true => Action::Unmap(vec![span]),
-        false => Action::Fill { span, pattern },
+        true => CompositeAction::Unmap(vec![span]),
+        false => CompositeAction::Fill { span, pattern },
     };
-    Ok(Outcome::Order(Order { action, fua: must_reach_medium(lun, false) }))
+    Ok(Outcome::Composite(Composite { action, fua: must_reach_medium(lun, false) }))
 }
 
 /// All ranges are checked before the first is unmapped.
@@ -87,8 +87,8 @@ pub(super) fn unmap(lun: &Lun, list_len: u16, data: Option<&[u8]>) -> Result<Out
             spans.push(span(lun, range.lba, range.blocks));
         }
     }
-    let order = Order { action: Action::Unmap(spans), fua: must_reach_medium(lun, false) };
-    Ok(Outcome::Order(order))
+    let order = Composite { action: CompositeAction::Unmap(spans), fua: must_reach_medium(lun, false) };
+    Ok(Outcome::Composite(order))
 }
 
 /// MAXIMUM UNMAP LBA COUNT and MAXIMUM WRITE SAME LENGTH.
@@ -96,9 +96,9 @@ pub(super) fn range_max_blocks(lun: &Lun) -> u32 {
     (lun.backend().range_max_bytes() / u64::from(lun.block_len_bytes())) as u32
 }
 
-fn span(lun: &Lun, lba: u64, blocks: u32) -> Span {
+fn span(lun: &Lun, lba: u64, blocks: u32) -> ByteRange {
     let block_len_bytes = u64::from(lun.block_len_bytes());
-    Span { offset_bytes: lba * block_len_bytes, len_bytes: u64::from(blocks) * block_len_bytes }
+    ByteRange { offset_bytes: lba * block_len_bytes, len_bytes: u64::from(blocks) * block_len_bytes }
 }
 
 /// Stores do not tell what is a hole, so everything is said to be mapped, which the standard allows for what

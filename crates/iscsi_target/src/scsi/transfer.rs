@@ -3,15 +3,11 @@
 //!
 //! They are only judged here: what passes lies within the LUN and can be carried out as it is.
 
+use block::{ByteRange, TRANSFER_MAX_BYTES};
 use wire::scsi::{BlockForm, Sense};
 
-use super::order::Span;
 use super::{Outcome, Transfer};
 use crate::lun::Lun;
-
-/// The longest transfer of one command (MAXIMUM TRANSFER LENGTH of the block limits page). A bound on what
-/// one command can make the target promise, and above any size at which a long line gains from more.
-pub const TRANSFER_MAX_BYTES: u32 = 32 << 20;
 
 /// Blocks that a command names.
 #[derive(Clone, Copy, Debug)]
@@ -64,19 +60,19 @@ pub(super) fn refuse_if_protected(lun: &Lun) -> Result<(), Sense> {
 }
 
 /// The bytes of a range of blocks that may be moved at once; the range may be empty.
-pub(super) fn checked(lun: &Lun, range: Blocks) -> Result<Span, Sense> {
+pub(super) fn checked(lun: &Lun, range: Blocks) -> Result<ByteRange, Sense> {
     within(lun, range)?;
     let block_len_bytes = lun.block_len_bytes();
     if range.blocks > TRANSFER_MAX_BYTES / block_len_bytes {
         return Err(Sense::invalid_field(range.form.blocks_byte(), None));
     }
-    Ok(Span {
+    Ok(ByteRange {
         offset_bytes: range.lba * u64::from(block_len_bytes),
         len_bytes: u64::from(range.blocks * block_len_bytes),
     })
 }
 
-fn transfer(span: Span, fua: bool) -> Option<Transfer> {
+fn transfer(span: ByteRange, fua: bool) -> Option<Transfer> {
     let (offset_bytes, len_bytes) = (span.offset_bytes, span.len_bytes as u32);
     (len_bytes > 0).then_some(Transfer { offset_bytes, len_bytes, fua })
 }

@@ -7,13 +7,13 @@
 
 use std::time::Duration;
 
-use engine::{Buffer, Buffers};
+use block::{Buffer, Buffers};
 use event::Instant;
 
 /// Memory in use from which on a session that holds some is not read: shares are of this.
 pub(super) const BUDGET_BYTES: usize = 160 << 20;
 /// The longest request.
-const LONGEST_BYTES: usize = crate::scsi::TRANSFER_MAX_BYTES as usize;
+const LONGEST_BYTES: usize = block::TRANSFER_MAX_BYTES as usize;
 /// Bound of memory with one more request that is beyond its session's share: no less than the longest above the budget,
 /// so that what was read in time is not refused. From here on data of writes come in by reserve.
 const BEYOND_BYTES: usize = BUDGET_BYTES + LONGEST_BYTES;

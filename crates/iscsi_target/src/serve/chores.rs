@@ -1,19 +1,18 @@
 //! Long work on LUNs in memory: done by the loop itself, a slice in each turn, so that nobody waits for more
 //! than a slice. It ends like a call into a store, with a [`Done`].
 
-use engine::{Buffer, FairQueue};
+use block::{Buffer, Composite, FairQueue};
 use wire::scsi::Lun as Address;
 
 use super::jobs::Done;
 use crate::backend::Backend;
 use crate::lun::{Lun, Luns, Nexus};
-use crate::scsi::Order;
 
 /// Something to do in a LUN in memory.
 #[derive(Debug)]
 pub(super) struct Chore {
     pub(super) lun: Address,
-    pub(super) order: Order,
+    pub(super) order: Composite,
     pub(super) side: usize,
     pub(super) nexus: Nexus,
     pub(super) token: u64,
@@ -79,12 +78,12 @@ impl Chores {
 mod tests {
     use super::*;
     use crate::lun::Opening;
-    use crate::scsi::{Action, Span};
+    use block::{ByteRange, CompositeAction};
 
     fn fill(nexus: u64, offset_bytes: u64, len_bytes: u64) -> Chore {
-        let span = Span { offset_bytes, len_bytes };
-        let action = Action::Fill { span, pattern: vec![nexus as u8; 512] };
-        let order = Order { action, fua: false };
+        let span = ByteRange { offset_bytes, len_bytes };
+        let action = CompositeAction::Fill { span, pattern: vec![nexus as u8; 512] };
+        let order = Composite { action, fua: false };
         let lun = Address::from_number(0);
         Chore { lun, order, side: 0, nexus: Nexus(nexus), token: nexus, done_bytes: 0, _counted: None }
     }

@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use block::StoreCall;
 use net::clock;
 use proto::target::ConnectionId;
 use wire::iscsi::Lun as Address;
@@ -66,31 +67,37 @@ impl Side {
     /// are kept at once.
     /// Whether it has to reach the medium is looked at here again: the cache may have been switched off while data came.
     pub(super) fn submit(&mut self, lun: Address, token: u64, mut call: Call, shared: &mut Shared) {
-        let waits = !call.is_read() && !matches!(call, Call::Keep(_));
+        let waits = matches!(&call, Call::Store(call) if !call.is_read());
         if !self.lingering.at_work.is_empty() && waits {
             return self.lingering.behind.push(Held { lun, token, call });
         }
         let now = clock::now();
         let found = shared.luns.lun_mut(lun).map(|lun| {
-            if lun.writes_through() {
-                call.reach_medium();
-            }
-            (lun.begins(call.is_read(), call.len_bytes(), now), lun.number(), lun.backend())
+            let begins = match &mut call {
+                Call::Store(call) => {
+                    if lun.writes_through() {
+                        call.set_fua();
+                    }
+                    lun.begins(call.is_read(), call.len_bytes(), now)
+                }
+                Call::Keep(_) => lun.begins(false, 0, now),
+            };
+            (begins, lun.number(), lun.backend())
         });
         let Some((begins, lun, Backend::Blocking(store))) = found else {
             unreachable!("only LUNs with a store that blocks come here");
         };
         let (side, nexus, is_timed) = (self.index, self.nexus, self.trail.is_some());
         let transfer = &mut self.transfers[token as usize];
-        transfer.is_cached = call.leaves_cached();
+        transfer.is_cached = matches!(&call, Call::Store(call) if call.leaves_cached());
         let task = transfer.task;
         self.note(task, |times, now| times.store_begin = now);
-        if let Call::Read { offset_bytes, buffer, fua: false, .. } = &mut call
-            && begins <= now
+        if begins <= now
+            && let Call::Store(StoreCall::Read { offset_bytes, buffer, fua: false, .. }) = &mut call
             && store.read_cached(*offset_bytes, buffer)
         {
             self.note_stored(task, is_timed.then(clock::now));
-            let Call::Read { buffer, .. } = call else { unreachable!("it is one") };
+            let Call::Store(StoreCall::Read { buffer, .. }) = call else { unreachable!("it is one") };
             return self.send_read(token, buffer);
         }
         let job = Job { store: Arc::clone(store), lun, call, side, nexus, token, is_timed };

@@ -47,9 +47,10 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Duration;
 
+use block::{StoreCall, Workers};
 use control::{Crowd, Sharing};
 use engine::trace::Tracer;
-use engine::{Gate, Progress, Quantum, Scratch, Service, Turn, Workers};
+use engine::{Gate, Progress, Quantum, Scratch, Service, Turn};
 use event::{Host, Instant, LineRate, Sink, SocketSample};
 use net::{EndSignals, Interest, Poll, Ready, limits};
 use proto::login::LoginPolicy;
@@ -575,7 +576,7 @@ impl Service for Target {
 /// Whether the command that a job belongs to has ended, or its session has. Reservations that are in force already are kept
 /// all the same, and a write that has begun is not left in the middle.
 fn is_over(sides: &Slab<Side>, job: &Job) -> bool {
-    let is_kept = matches!(job.call, Call::Keep(_) | Call::Write { done_bytes: 1.., .. });
+    let is_kept = matches!(job.call, Call::Keep(_) | Call::Store(StoreCall::Write { done_bytes: 1.., .. }));
     let side = sides.get(job.side).filter(|side| side.nexus == job.nexus);
     !is_kept && side.is_none_or(|side| side.is_doomed(job.token))
 }

@@ -1,7 +1,7 @@
 //! Commands that come with data of their own, and those that work on a range: received, looked at again,
 //! carried out.
 
-use engine::Buffer;
+use block::{Buffer, Composite, Halt, StoreCall};
 use proto::target::{Run, TaskId};
 use wire::iscsi::Lun as Address;
 use wire::scsi::{Sense, Status};
@@ -11,9 +11,9 @@ use super::budget::Filled;
 use super::chores::Chore;
 use super::jobs::Call;
 use super::side::Side;
-use super::transfer::{Body, Halt, Transfer};
+use super::transfer::{Body, Transfer};
 use crate::backend::Backend;
-use crate::scsi::{self, Order, Outcome};
+use crate::scsi::{self, Outcome};
 
 impl Side {
     /// Receives the data of a command that cannot be carried out without. It counts against the session's
@@ -56,9 +56,9 @@ impl Side {
                 let transfer = without_place(task, lun, len_bytes, Body::Away);
                 self.good_without(transfer, sessions, save, shared);
             }
-            Outcome::Sync => self.call(task, lun, len_bytes, Call::Sync, shared),
+            Outcome::Sync => self.call(task, lun, len_bytes, StoreCall::Flush.into(), shared),
             // The order has the bytes now, and as many are held as before.
-            Outcome::Order(order) => {
+            Outcome::Composite(order) => {
                 self.order(task, lun, len_bytes, (order, data.map(Buffer::emptied)), shared);
             }
             Outcome::Keep(save) => self.call(task, lun, len_bytes, Call::Keep(save), shared),
@@ -67,7 +67,7 @@ impl Side {
     }
 
     /// Carries out a command that came without data.
-    pub(super) fn carry_out(&mut self, run: &Run, order: Order, shared: &mut Shared) {
+    pub(super) fn carry_out(&mut self, run: &Run, order: Composite, shared: &mut Shared) {
         self.order(run.task, run.lun, 0, (order, None), shared);
     }
 
@@ -81,7 +81,7 @@ impl Side {
         task: TaskId,
         lun: Address,
         sent_bytes: u32,
-        (order, counted): (Order, Option<Buffer>),
+        (order, counted): (Composite, Option<Buffer>),
         shared: &mut Shared,
     ) {
         let backend = shared.luns.lun_mut(lun).map(crate::lun::Lun::backend_mut);
@@ -90,8 +90,8 @@ impl Side {
             let mut transfer = without_place(task, lun, sent_bytes, Body::Away);
             transfer.halt = Some(halt.clone());
             let token = self.insert(transfer, shared);
-            let call = Call::Order { order, done_bytes: 0, halt, _counted: counted };
-            return self.submit(lun, token, call, shared);
+            let call = StoreCall::Composite { composite: order, done_bytes: 0, halt, counted };
+            return self.submit(lun, token, call.into(), shared);
         };
         let mut done_bytes = 0;
         // Thousands may come in one turn, and each would begin at once.

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Claim, Step, Workers};
+use block::{Claim, Step, Workers};
 use event::Instant;
 use net::{Interest, Signal, clock, tcp};
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use engine::Buffer;
+use block::{Buffer, OperationError, StoreCall};
 use event::{Host, Login, Op, RequestId};
 use net::clock;
 use proto::discovery::{self, Asker, TextRefused};
@@ -27,7 +27,7 @@ use super::turns::Debt;
 use super::{Shared, log};
 use crate::backend::Backend;
 use crate::lun::{Lun, Nexus};
-use crate::scsi::{self, Failure, Outcome};
+use crate::scsi::{self, Outcome};
 
 /// The command window before anything is known of the path.
 pub(super) const COMMANDS_AT_FIRST: u32 = 4096;
@@ -245,8 +245,8 @@ impl Side {
             Outcome::Conflict => self.answer(task, Status::RESERVATION_CONFLICT, None, 0),
             Outcome::DataIn(data) => self.session.send_owned(task, data),
             Outcome::Check(sense) => self.answer(task, Status::CHECK_CONDITION, Some(sense), 0),
-            Outcome::Sync => self.store_call(run, shared, Call::Sync),
-            Outcome::Order(order) => self.carry_out(run, order, shared),
+            Outcome::Sync => self.store_call(run, shared, StoreCall::Flush.into()),
+            Outcome::Composite(order) => self.carry_out(run, order, shared),
             Outcome::Keep(save) => self.store_call(run, shared, Call::Keep(save)),
             Outcome::Preempted { .. } => unreachable!("it comes with data"),
             Outcome::Parameters { len_bytes } => self.ask_parameters(run, len_bytes, shared),
@@ -263,14 +263,14 @@ impl Side {
                     self.answer(task, Status::TASK_SET_FULL, None, 0);
                 } else {
                     let buffer = shared.budget.take(run.lun.number(), len_bytes);
-                    let call = Call::Read {
+                    let call = StoreCall::Read {
                         offset_bytes: range.offset_bytes,
                         buffer,
                         fua: range.fua,
                         done_bytes: 0,
                     };
                     let token = self.insert(new_transfer(run, range, len_bytes, Body::Away), shared);
-                    self.submit(run.lun, token, call, shared);
+                    self.submit(run.lun, token, call.into(), shared);
                 }
             }
             Outcome::Write(range) if run.write && run.expected_bytes > 0 => {
@@ -321,14 +321,14 @@ impl Side {
         let transfer = &mut self.transfers[token as usize];
         match std::mem::replace(&mut transfer.body, Body::Away) {
             Body::Filling(buffer) => {
-                let call = Call::Write {
+                let call = StoreCall::Write {
                     offset_bytes: transfer.offset_bytes,
                     buffer,
                     fua: transfer.fua,
                     done_bytes: 0,
                 };
                 let lun = transfer.lun;
-                self.submit(lun, token, call, shared);
+                self.submit(lun, token, call.into(), shared);
             }
             Body::Parameters(data, cdb) => {
                 let transfer = self.remove(token as usize);
@@ -371,7 +371,7 @@ impl Side {
             (Ok(()), Some(buffer)) => self.send_read(done.token, buffer),
             // Its initiator, or another, has switched the cache off meanwhile.
             (Ok(()), None) if transfer.is_cached && shared.luns.lun(lun).is_some_and(Lun::writes_through) => {
-                self.submit(lun, done.token, Call::Sync, shared);
+                self.submit(lun, done.token, StoreCall::Flush.into(), shared);
             }
             (Ok(()), None) => {
                 self.remove(token);
@@ -398,16 +398,16 @@ impl Side {
         &mut self,
         task: TaskId,
         lun: wire::iscsi::Lun,
-        failure: &Failure,
+        failure: &OperationError,
         shared: &mut Shared,
     ) {
-        if let (Some(error), Some(number)) = (failure.store_error(), lun.number()) {
+        if let (Some(error), Some(number)) = (failure.device_error(), lun.number()) {
             let text = error.to_string();
             if shared.told.is_new(number, &text, clock::now()) {
                 log(format_args!("{}: LUN {number}: {text}", self.name));
             }
         }
-        self.answer(task, Status::CHECK_CONDITION, Some(failure.sense()), 0);
+        self.answer(task, Status::CHECK_CONDITION, Some(scsi::sense_of(failure)), 0);
     }
 
     pub(super) fn answer(&mut self, task: TaskId, status: Status, sense: Option<Sense>, actual_bytes: u32) {

@@ -9,7 +9,7 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use super::log;
-use crate::backend::{Finding, Watched};
+use block::{Finding, Watched};
 
 /// Interval between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(5);

@@ -1,9 +1,8 @@
 //! Payload on its way between a socket and a LUN: where it lands, what it is sent from.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use engine::Buffer;
+use block::{Buffer, Halt};
 use proto::target::TaskId;
 use wire::iscsi::Lun as Address;
 
@@ -31,20 +30,6 @@ pub(super) struct Transfer {
     /// Progress of its data, while the initiator sends them.
     pub(super) filled: Filled,
     pub(super) body: Body,
-}
-
-/// Ends an order that a worker carries out, before its next slice.
-#[derive(Clone, Default, Debug)]
-pub(super) struct Halt(Arc<AtomicBool>);
-
-impl Halt {
-    pub(super) fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    pub(super) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 impl Transfer {

@@ -9,7 +9,7 @@ use event::{Bytes, format_delay};
 
 use crate::plan::Pacing;
 
-/// Shorter requests become so long, if the target takes that.
+/// Request size that relieves short requests, if the target supports it.
 const LONG_BLOCK_BYTES: u64 = 256 << 10;
 /// Upper limits of a fix: connections of a session, and sessions.
 const CONNECTIONS_MAX: u32 = 16;
@@ -30,7 +30,7 @@ pub struct Caller {
     pub block_most_bytes: u64,
     /// Requests outstanding; `None` follows the path.
     pub depth: Option<u32>,
-    /// Requests that a session gives to iSCSI at a time; `None` is all.
+    /// Queue limit of a session towards iSCSI; `None` for unlimited.
     pub queue_limit: Option<u32>,
     /// Sessions.
     pub sessions: u32,
@@ -45,8 +45,8 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Relieves `limiter`, where `gain` times the throughput is expected, with so many bytes outstanding. Returns the change in
-    /// flags of `farlun bench`, or `None` if the caller has no setting for it.
+    /// Relieves `limiter`, where `gain` times the throughput is expected with `outstanding_bytes`. Returns the change
+    /// in flags of `farlun bench`, or `None` if the caller has no setting for it.
     pub fn relieve(&mut self, limiter: Limiter, gain: f64, outstanding_bytes: f64) -> Option<String> {
         let more = |count: u32, most: u32| {
             let wanted = (f64::from(count) * gain.clamp(TIMES.0, TIMES.1)).ceil() as u32;

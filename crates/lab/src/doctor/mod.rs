@@ -1,10 +1,9 @@
-//! The doctor's loop — measure, name the limiter, fix it, measure again — and its proof: limiters that are put into a
-//! load for it to find.
+//! The doctor's loop (measure, name the limiter, relieve it, measure again) and its validation by injected limiters.
 //!
-//! [`analysis::doctor`] reads facts from tables alone, [`diagnosis`] judges them, and farlun's own commands measure; here
-//! is only the order of runs and the changes in between.
+//! [`analysis::doctor`] reads facts from tables alone, [`diagnosis`] judges them, and farlun's own commands measure;
+//! this module has only the order of runs and the changes in between.
 
-mod asked;
+mod diagnose;
 mod knob;
 mod matrix;
 mod record;

@@ -1,5 +1,5 @@
-//! The run directory of a load that was examined: one cell for each time it was run, as a plan's has them, so that
-//! every figure of a verdict can be looked up and `farlun report` draws it.
+//! Run directory of an examined load: one cell for each of its runs, as in a plan, so that every figure of a verdict
+//! can be looked up and `farlun report` draws it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use tables::manifest::{Cell, CellEntry, Run, Window};
 
 use crate::run::LabError;
 
-/// A run directory that is being written.
+/// A run directory in progress.
 #[derive(Debug)]
 pub struct Record {
     dir: RunDir,
@@ -27,16 +27,16 @@ pub struct Record {
 pub struct Ran {
     /// The command that runs it alone, quoted for a shell.
     pub command: String,
-    /// When figures count, from the beginning of the load, and for how long.
+    /// Start of the window, relative to the start of the load, and its length.
     pub window: (Duration, Duration),
-    /// What the load said of itself.
+    /// JSON result of the load.
     pub near: Value,
     /// The step of a measurement that it is.
     pub note: StepNote,
 }
 
 impl Record {
-    /// A new one at a place where nothing is.
+    /// Makes a run directory at `out`, which must be missing or empty.
     pub fn create(out: &Path, run: Run) -> Result<Record, LabError> {
         let is_taken = std::fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
         if is_taken {
@@ -52,7 +52,7 @@ impl Record {
         self.dir.path()
     }
 
-    /// Where the tables of the next run go.
+    /// Directory for the tables of the next run.
     pub fn next(&self) -> Result<PathBuf, LabError> {
         let number = self.run.cells.len() + 1;
         // Tables of a step that failed are none of the next one.
@@ -99,7 +99,7 @@ impl Record {
         observation(&path, &cell, ran.note)?.ok_or(LabError::Nothing(path))
     }
 
-    /// Draws its report; where that is.
+    /// Draws its report and returns the path of it.
     pub fn finish(self) -> Result<PathBuf, LabError> {
         let tour = Tour::collect(&self.dir)?;
         let words = ["farlun".to_owned(), "report".to_owned(), self.dir.path().display().to_string()];
@@ -107,5 +107,5 @@ impl Record {
     }
 }
 
-/// What cells are called.
+/// Name of the cells.
 const SLUG: &str = "load";

@@ -1,20 +1,21 @@
-//! The loop: measure, take the verdict, fix what can be fixed, measure again.
+//! The fix loop: measure, take the verdict, relieve it, measure again.
 
 use diagnosis::steps::StepObservation;
 use diagnosis::{Certainty, Diagnosis, Limiter, Performance, Verdict};
 
-/// After so many fixes it is enough: something is being taken for what it is not.
+/// Most fixes: more mean that a verdict is wrong.
 const FIXES_MAX: usize = 8;
 
-/// What can be measured and changed.
+/// A load that can be measured and changed.
 pub trait Patient {
-    /// Why it could not be measured.
+    /// Error of a measurement.
     type Error;
 
     /// Runs its load as it is now, in steps, and names its limiter.
     fn examine(&mut self) -> Result<Examined, Self::Error>;
 
-    /// Changes what the verdict is about; in words, or `None` if that is not in its power.
+    /// Relieves the limiter of the verdict and returns the change in words, or `None` if the load has no setting for
+    /// it.
     fn relieve(&mut self, verdict: &Verdict, current: Performance) -> Option<String>;
 }
 
@@ -27,58 +28,57 @@ pub struct Examined {
     pub diagnosis: Diagnosis,
 }
 
-/// One measurement, and what was changed after it.
+/// One measurement, and the change after it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Step {
     /// Its loads, in order.
     pub loads: Vec<StepObservation>,
-    /// What was found.
+    /// Verdicts.
     pub diagnosis: Diagnosis,
-    /// What was done about it.
+    /// Change that followed.
     pub change: Option<Change>,
 }
 
-/// A fix and what was to come of it.
+/// A fix and its predicted result.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Change {
-    /// What was relieved.
+    /// Relieved limiter.
     pub limiter: Limiter,
-    /// How, in words.
+    /// The change in words.
     pub what: String,
     /// Prediction of the verdict; `None` if no evidence bounds that.
     pub predicted: Option<Performance>,
 }
 
-/// Why the loop ended.
+/// Reason for the end of the loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// It was not asked to fix anything.
+    /// Fixes were not requested.
     NotAsked,
-    /// The path is the limit: there is nothing to gain.
+    /// The path is the limit: nothing is to be gained.
     Path(Limiter),
-    /// What limits is not in the patient's power.
+    /// The load has no setting for the limiter.
     Elsewhere(Limiter),
-    /// The same again, although it was relieved.
+    /// The same limiter again, although it was relieved.
     Again(Limiter),
-    /// Enough.
+    /// The maximum number of fixes.
     Enough,
 }
 
-/// What came of it.
+/// Result of the loop.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Treatment {
     /// Every measurement, in order; at least one.
     pub steps: Vec<Step>,
-    /// Why there is no other.
+    /// Reason for its end.
     pub ending: Ending,
 }
 
-/// Measures, and with `fixes` goes on until nothing is left that could be fixed; each step is told to `told` when it is
-/// known.
+/// Measures, and with `fixes` relieves limiters until none is left that could be; `on_step` receives each step.
 pub fn treat<P: Patient>(
     patient: &mut P,
     fixes: bool,
-    told: &mut dyn FnMut(&[Step]),
+    on_step: &mut dyn FnMut(&[Step]),
 ) -> Result<Treatment, P::Error> {
     let mut steps: Vec<Step> = Vec::new();
     let ending = loop {
@@ -106,7 +106,7 @@ pub fn treat<P: Patient>(
             steps.last_mut().expect("one was pushed").change = Some(change);
             None
         });
-        told(&steps);
+        on_step(&steps);
         if let Some(ending) = ending {
             break ending;
         }
@@ -120,7 +120,7 @@ mod tests {
 
     use super::*;
 
-    /// Limits one behind the other, with what each leaves; some can be relieved.
+    /// Limiters in series, with the share that each leaves; some can be relieved.
     struct Pipe {
         limits: Vec<(Limiter, f64, bool)>,
     }
@@ -163,10 +163,10 @@ mod tests {
 
     fn check(limits: &[(Limiter, f64, bool)], fixes: bool, found: &[Limiter], ending: Ending) {
         let mut pipe = Pipe { limits: limits.to_vec() };
-        let mut told = 0;
-        let Ok(treatment) = treat(&mut pipe, fixes, &mut |steps| told = steps.len());
+        let mut count = 0;
+        let Ok(treatment) = treat(&mut pipe, fixes, &mut |steps| count = steps.len());
         let firsts: Vec<_> = treatment.steps.iter().map(|step| step.diagnosis.verdicts[0].limiter).collect();
-        assert_eq!((firsts.as_slice(), treatment.ending, told), (found, ending, found.len()));
+        assert_eq!((firsts.as_slice(), treatment.ending, count), (found, ending, found.len()));
     }
 
     #[test]

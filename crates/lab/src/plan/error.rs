@@ -1,8 +1,8 @@
-//! Why a plan cannot be used.
+//! Errors of a plan.
 
 use document::{Problem, lines};
 
-/// Why a plan cannot be used.
+/// Reason why a plan cannot be used.
 #[derive(thiserror::Error, Debug)]
 pub enum PlanError {
     /// Neither a shipped plan nor a file.
@@ -13,7 +13,7 @@ pub enum PlanError {
     Unreadable {
         /// As given.
         path: String,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
     /// It was read and does not make sense: all its problems, in the order of the lines.

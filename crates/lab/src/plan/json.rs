@@ -1,19 +1,19 @@
-//! A plan as JSON, for `run.json`: the same keys and the same way of writing values as the TOML, and nothing of them lost:
-//! a run goes on only as what was written down of it.
+//! A plan as JSON, for `run.json`: the keys and values of the TOML, complete, since a run is resumed only with an
+//! equal plan.
 
 use document::Scalar;
 use serde_json::{Map, Value, json};
 
-use super::background::Background;
-use super::case::Case;
-use super::expect::Expect;
-use super::load::{AUTO, Load, LoadKind, Pacing};
-use super::lun::Lun;
+use super::checks::Expect;
+use super::definition::Plan;
+use super::keys::background::Background;
+use super::keys::case::Case;
+use super::keys::load::{AUTO, Load, LoadKind, Pacing};
+use super::keys::lun::Lun;
+use super::keys::path::{Path, Queue};
+use super::keys::recording::Drawing;
+use super::keys::target::Target;
 use super::matrix::Axis;
-use super::path::{Path, Queue};
-use super::recording::Drawing;
-use super::target::Target;
-use super::{Plan, Point};
 use crate::exact;
 
 impl Plan {
@@ -28,23 +28,16 @@ impl Plan {
             "repeats": self.repeats,
             "path": path(&self.path),
             "matrix": axes,
-            "lun": self.luns.iter().map(Lun::words).collect::<Vec<_>>(),
-            "target": target(&self.target),
+            "lun": self.far.luns.iter().map(Lun::words).collect::<Vec<_>>(),
+            "target": target(&self.far.target),
             "load": self.loads.iter().map(load).collect::<Vec<_>>(),
             "needs": self.needs.iter().map(|need| (need.program.clone(), json!(need.package))).collect::<Map<_, _>>(),
             "background": self.backgrounds.iter().map(background).collect::<Vec<_>>(),
             "case": self.cases.iter().map(Case::to_json).collect::<Vec<_>>(),
-            "record": self.record.iter().map(|table| table.name()).collect::<Vec<_>>(),
-            "draw": self.draw.as_ref().map(|drawn| drawn.iter().map(Drawing::words).collect::<Vec<_>>()),
+            "record": self.recording.tables.iter().map(|table| table.name()).collect::<Vec<_>>(),
+            "draw": self.recording.figures.as_ref().map(|drawn| drawn.iter().map(Drawing::words).collect::<Vec<_>>()),
             "expect": self.expects.iter().map(expect).collect::<Vec<_>>(),
         })
-    }
-}
-
-impl Point {
-    /// As an object of texts.
-    pub fn to_json(&self) -> Map<String, Value> {
-        self.0.iter().map(|(axis, value)| (axis.clone(), json!(value))).collect()
     }
 }
 

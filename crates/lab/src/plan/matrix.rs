@@ -1,14 +1,14 @@
-//! The `[matrix]` of a plan: what varies, and what of the plan each of it concerns.
+//! The `[matrix]` of a plan: its axes, and the loads that each concerns.
 
 use document::Scalar;
 
-use super::Cell;
-use super::background::Background;
-use super::load::Load;
-use super::path::{CONGESTION, PATH_KEYS};
-use super::target::TARGET_KEYS;
+use super::cell::Cell;
+use super::keys::background::Background;
+use super::keys::load::Load;
+use super::keys::path::{CONGESTION, PATH_KEYS};
+use super::keys::target::TARGET_KEYS;
 
-/// One thing that varies, with its values in the order of the plan.
+/// A key that varies, with its values in the order of the plan.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Axis {
     /// `delay`, `depth`, or for one load alone `read.depth`.
@@ -17,33 +17,18 @@ pub struct Axis {
     pub(super) values: Vec<Scalar>,
 }
 
-/// A place in the matrix, or the part of it that concerns one load: axes and their values as written.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Point(pub Vec<(String, String)>);
-
-/// A part of the matrix: axes, and which of their values are in it. It is everywhere on the other axes.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Region(pub Vec<(String, Vec<String>)>);
-
-impl Region {
-    /// Whether it has this point, as far as that is known.
-    pub fn has(&self, point: &Point) -> bool {
-        self.0.iter().all(|(axis, values)| point.value(axis).is_none_or(|v| values.iter().any(|w| w == v)))
-    }
-}
-
 impl Axis {
     /// Its values as written in the plan.
     pub fn labels(&self) -> impl Iterator<Item = String> + '_ {
         self.values.iter().map(Scalar::label)
     }
 
-    /// Whether it changes the path, and so concerns every load and `line`.
+    /// True if it changes the path, and so concerns every load and `line`.
     pub fn is_path(&self) -> bool {
         self.name != CONGESTION && PATH_KEYS.contains(&self.name.as_str())
     }
 
-    /// Whether it changes anything for this load.
+    /// True if it changes this load or its path.
     pub fn concerns(&self, load: &Load, backgrounds: &[Background]) -> bool {
         let mut beside = backgrounds.iter().filter(|background| background.is_beside(load));
         (self.is_path() && !load.has_own(&self.name))
@@ -52,7 +37,7 @@ impl Axis {
             || beside.any(|background| background_key(&self.name, background).is_some())
     }
 
-    /// Puts one of its values into a cell.
+    /// Applies one of its values to a cell.
     pub(super) fn apply(&self, value: &Scalar, cell: &mut Cell) -> Result<(), String> {
         if self.is_path() {
             return match cell.load.has_own(&self.name) {
@@ -93,34 +78,6 @@ fn background_key<'a>(axis: &'a str, background: &Background) -> Option<&'a str>
 
 fn target_key(axis: &str) -> Option<&str> {
     axis.strip_prefix("target.").filter(|key| TARGET_KEYS.contains(key))
-}
-
-impl Point {
-    /// The value on an axis.
-    pub fn value(&self, axis: &str) -> Option<&str> {
-        self.0.iter().find(|(name, _)| name == axis).map(|(_, value)| value.as_str())
-    }
-
-    /// Whether both agree on every axis that both have.
-    pub fn agrees(&self, other: &Point) -> bool {
-        self.0.iter().all(|(axis, value)| other.value(axis).is_none_or(|v| v == value))
-    }
-
-    /// The same place, but elsewhere on these axes.
-    pub fn moved(&self, to: &[(String, String)]) -> Point {
-        let rest = self.0.iter().filter(|(axis, _)| to.iter().all(|(moved, _)| moved != axis));
-        Point(rest.chain(to).cloned().collect())
-    }
-
-    /// Only the axes that are wanted.
-    pub fn only(&self, wanted: impl Fn(&str) -> bool) -> Point {
-        Point(self.0.iter().filter(|(axis, _)| wanted(axis)).cloned().collect())
-    }
-
-    /// In words: `delay 8ms, depth 32`; empty for a matrix of one point.
-    pub fn words(&self) -> String {
-        self.0.iter().map(|(axis, value)| format!("{axis} {value}")).collect::<Vec<_>>().join(", ")
-    }
 }
 
 /// Every point of a matrix; the last axis varies fastest.

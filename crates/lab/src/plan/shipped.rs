@@ -1,4 +1,4 @@
-//! The plans that ship, compiled in, and how PLAN on the command line is found: a name or a path.
+//! The plans that ship, compiled in, and the lookup of PLAN on the command line by name or path.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,7 +6,8 @@ use std::path::Path;
 
 use document::instead;
 
-use super::{Plan, PlanError, Variant};
+use super::definition::{Plan, Variant};
+use super::error::PlanError;
 
 /// A plan that is part of the program.
 #[derive(Clone, Copy, Debug)]
@@ -51,8 +52,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// Finds a plan by the name of a shipped one, or by a path. What looks like a path
-    /// (`./tour`, `plans/mine.toml`) is never taken for a name.
+    /// Finds a plan by the name of a shipped one, or by a path. A text that looks like a path (`./tour`,
+    /// `plans/mine.toml`) is never taken for a name.
     pub fn find(plan: &str) -> Result<Source, PlanError> {
         if let Some(shipped) = SHIPPED.iter().find(|shipped| shipped.name == plan) {
             return Ok(Source { origin: plan.to_owned(), text: shipped.text.to_owned() });
@@ -76,7 +77,7 @@ impl Source {
     }
 }
 
-/// A plan may come through a pipe, so its length is only known in the end.
+/// Reads a plan. It may come through a pipe, so its length is known only at the end.
 fn read(path: &str) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;

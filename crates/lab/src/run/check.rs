@@ -6,40 +6,40 @@ use tables::manifest::{Check, Comparison};
 
 use crate::plan::{Expect, Interval, MetricName, Plan, Point, Shape};
 
-/// A figure that an expression names.
-struct Asked<'a> {
+/// A metric of an expression at a point.
+struct Figure<'a> {
     point: Point,
     name: &'a MetricName,
     /// The load whose line it is, if it is one of the line.
     load: Option<&'a str>,
-    /// In which repeat; otherwise the median of all.
+    /// Repeat; `None` for the median of all.
     repeat: Option<u32>,
 }
 
-type Lookup<'a> = dyn Fn(&Asked<'_>) -> Option<f64> + 'a;
+type Lookup<'a> = dyn Fn(&Figure<'_>) -> Option<f64> + 'a;
 
-/// What was found at a place.
+/// Value of an expectation at a point.
 struct Found {
     point: Point,
     value: Option<f64>,
-    /// What it is of, where that has to be said.
+    /// Sample that it is from, for the name of the check.
     of: Option<String>,
 }
 
 /// One check per expectation and point of the matrix that is left, in the order of the plan.
 pub(super) fn checks(plan: &Plan, metrics: Metrics<'_>) -> Vec<Check> {
-    // Of a path that was not judged nobody knows whether it was the path that the plan describes.
+    // Without a verdict on its path, no figure is known to be of the planned path.
     let is_waived = plan.is_waived();
-    let value = |asked: &Asked<'_>| {
+    let value = |figure: &Figure<'_>| {
         if is_waived {
             return None;
         }
-        let (point, metric) = (&asked.point.0, &asked.name.metric);
-        let name = || format!("{}.{metric}", asked.name.owner);
-        match (asked.load, asked.repeat) {
+        let (point, metric) = (&figure.point.0, &figure.name.metric);
+        let name = || format!("{}.{metric}", figure.name.owner);
+        match (figure.load, figure.repeat) {
             // The line is the same in all repeats.
-            (Some(load), _) if asked.name.owner == LINE => metrics.line_of(point, load, metric),
-            (_, Some(repeat)) if asked.name.owner != LINE => metrics.in_repeat(point, &name(), repeat),
+            (Some(load), _) if figure.name.owner == LINE => metrics.line_of(point, load, metric),
+            (_, Some(repeat)) if figure.name.owner != LINE => metrics.in_repeat(point, &name(), repeat),
             _ => metrics.value(point, &name()),
         }
     };
@@ -50,7 +50,7 @@ fn evaluated(plan: &Plan, expect: &Expect, value: &Lookup<'_>) -> Vec<Check> {
     let named = expect.value.metrics();
     let load = named.iter().map(|name| name.owner.as_str()).find(|owner| *owner != LINE);
     let in_repeat = |point: &Point, repeat| {
-        let figure = |name: &MetricName| value(&Asked { point: point.moved(&name.at), name, load, repeat });
+        let figure = |name: &MetricName| value(&Figure { point: point.moved(&name.at), name, load, repeat });
         expect.value.value(figure).map(|v| v / expect.unit.size)
     };
     let at = |point: &Point| in_repeat(point, None);
@@ -93,7 +93,7 @@ fn evaluated(plan: &Plan, expect: &Expect, value: &Lookup<'_>) -> Vec<Check> {
     all.min_by(|a, b| margin(a).total_cmp(&margin(b))).into_iter().collect()
 }
 
-/// What an interval is of, and why there is none.
+/// Sample of an interval, with the reason if there is none.
 fn of_pairs(pairs: usize) -> String {
     match pairs {
         0..PAIRS_MIN => format!("lower 95 % bound: {pairs} valid pairs, {PAIRS_MIN} are needed"),
@@ -101,7 +101,7 @@ fn of_pairs(pairs: usize) -> String {
     }
 }
 
-/// The points at which an expectation is asked: only of the axes that concern what it names.
+/// Points of an expectation, on the axes that concern its metrics alone.
 fn points(plan: &Plan, expect: &Expect) -> Vec<Point> {
     let axes: Vec<&str> = plan
         .matrix
@@ -119,7 +119,7 @@ fn points(plan: &Plan, expect: &Expect) -> Vec<Point> {
     points
 }
 
-/// The points that differ on one axis alone, in its order, with what they have in common.
+/// Groups points that differ on one axis alone, in its order, with their common part.
 fn rows(points: &[Point], along: &str) -> Vec<(Point, Vec<Point>)> {
     let mut rows: Vec<(Point, Vec<Point>)> = Vec::new();
     for point in points {
@@ -132,8 +132,8 @@ fn rows(points: &[Point], along: &str) -> Vec<(Point, Vec<Point>)> {
     rows
 }
 
-/// What a row of figures is like, as a ratio; `None` where one would be of nothing, of less than nothing, or of one figure
-/// alone, which is like no shape.
+/// Shape of a row of figures as a ratio; `None` for a division by zero, for negative figures, and for a single one,
+/// which has every shape.
 fn measure(shape: Shape, row: &[f64]) -> Option<f64> {
     if row.len() < 2 || row.iter().any(|figure| *figure < 0.0) {
         return None;
@@ -154,7 +154,7 @@ fn measure(shape: Shape, row: &[f64]) -> Option<f64> {
     .filter(|ratio| ratio.is_finite())
 }
 
-/// How far a check is on the right side; a missing value is the worst of all.
+/// Distance of a check from its bound, positive on the right side; a missing value is the worst of all.
 fn margin(check: &Check) -> f64 {
     let Some(value) = check.value else { return f64::NEG_INFINITY };
     match check.op {
@@ -195,10 +195,10 @@ mod tests {
     /// Checks as (name, value) when reads make 100 Mbit/s × depth, raw 800, and raw is missing at 8 ms.
     fn check(expect: &str, expected: &[(&str, Option<f64>)]) {
         let plan = Plan::parse(&format!("{PLAN}\n{expect}"), Variant::Full).unwrap();
-        let value = |asked: &Asked<'_>| match (
-            format!("{}.{}", asked.name.owner, asked.name.metric).as_str(),
-            asked.point.value("delay"),
-            asked.point.value("read.depth"),
+        let value = |figure: &Figure<'_>| match (
+            format!("{}.{}", figure.name.owner, figure.name.metric).as_str(),
+            figure.point.value("delay"),
+            figure.point.value("read.depth"),
         ) {
             ("read.throughput", Some(_), Some(depth)) => depth.parse::<f64>().ok().map(|depth| depth * 1e8),
             ("raw.throughput", Some("0"), _) => Some(8e8),
@@ -286,9 +286,9 @@ mod tests {
         let keys = "value = 'read.throughput / read.throughput[read.depth=1]'\nop = '>='\nbound = 0.97\n\
                     interval = 'lower95'\nwhere = { delay = '0', read.depth = 8 }";
         let plan = Plan::parse(&format!("repeats = 20\n{PLAN}\n{keys}"), Variant::Full).unwrap();
-        let value = |asked: &Asked<'_>| {
-            let of_depth = if asked.point.value("read.depth") == Some("1") { one } else { eight };
-            of_depth.get(asked.repeat.expect("a repeat is asked") as usize - 1).copied()
+        let value = |figure: &Figure<'_>| {
+            let of_depth = if figure.point.value("read.depth") == Some("1") { one } else { eight };
+            of_depth.get(figure.repeat.expect("a repeat is given") as usize - 1).copied()
         };
         let found = evaluated(&plan, &plan.expects[0], &value);
         assert_eq!(found.len(), 1);
@@ -297,7 +297,8 @@ mod tests {
 
     #[test]
     fn an_interval_is_of_the_pairs_of_each_repeat() {
-        // What drifts does so in both of a pair, whose ratio is e^0.1, 1 or e^-0.1: analysis::interval has it by hand.
+        // Drift affects both runs of a pair, whose ratio is e^0.1, 1 or e^-0.1: analysis::interval computes it by
+        // hand.
         let one: Vec<f64> = (1..=15).map(|n| f64::from(n) * 1e6).collect();
         let ratio = |n: usize| (((n % 15) as f64 - 7.0).clamp(-1.0, 1.0) / 10.0).exp();
         let eight: Vec<f64> = one.iter().enumerate().map(|(n, rate)| rate * ratio(n)).collect();

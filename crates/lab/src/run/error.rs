@@ -1,15 +1,15 @@
-//! Why a plan was not run to its end, or a run has no result.
+//! Errors of a run, which then has no result.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why there is no result.
+/// Reason why a run has no result.
 #[derive(thiserror::Error, Debug)]
 pub enum LabError {
-    /// There is something where the run should go.
+    /// The directory of the run is not empty.
     #[error("{0} exists and is not empty; name another directory with --out")]
     NotEmpty(PathBuf),
-    /// There is a run where the run should go.
+    /// The directory holds another run.
     #[error("{0} holds a run already; go on with it by --resume, or name another directory with --out")]
     Begun(PathBuf),
     /// Another lab is at work there.
@@ -17,14 +17,14 @@ pub enum LabError {
         "{0}: another farlun lab is at work there; wait until it has ended, or name another directory with --out"
     )]
     Busy(PathBuf),
-    /// The run that is there is another one.
+    /// The run to resume differs from this one.
     #[error(
         "{path}: this run was begun with {text}; resume it as it was begun, or name another directory with --out"
     )]
     Different {
         /// The run directory.
         path: PathBuf,
-        /// What it was begun with, and what was given.
+        /// Condition at its start, and condition now.
         text: String,
     },
     /// The path of the run is a file.
@@ -35,10 +35,10 @@ pub enum LabError {
     File {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A run that is decided by what was measured begins anew.
+    /// A run whose cells depend on measured values starts anew.
     #[error("{0}: a plan with cases cannot be resumed; run it again with another --out")]
     NoResume(PathBuf),
     /// The program could not be started.
@@ -46,7 +46,7 @@ pub enum LabError {
     Program {
         /// Its path.
         program: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The program was replaced while the plan ran: figures of two builds have no median.
@@ -64,12 +64,12 @@ pub enum LabError {
     /// The run directory could not be read back.
     #[error(transparent)]
     Analysis(#[from] analysis::TourError),
-    /// A program of others that the plan calls.
+    /// A foreign program that the plan calls is missing.
     #[error("this plan needs {program}, which is not installed; install the package {package}")]
     Missing {
         /// The program.
         program: String,
-        /// What has it.
+        /// Package that contains it.
         package: String,
     },
     /// A manifest does not read or does not write.

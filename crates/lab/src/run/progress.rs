@@ -1,4 +1,4 @@
-//! What a run tells while it goes on. How it is shown is up to the command line.
+//! Progress of a run. The command line chooses its presentation.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 pub struct Step {
     /// Place in the order of the run, from 1.
     pub number: usize,
-    /// How many there are.
+    /// Number of steps.
     pub of: usize,
     /// The cell in words: `read at delay 8ms`.
     pub words: String,
@@ -17,15 +17,15 @@ pub struct Step {
     pub attempt: u32,
     /// Likely time of the cell.
     pub expected: Duration,
-    /// Likely time of it and all after it, those that will have to be run again among them.
+    /// Likely time of this and all later steps, with the attempts to repeat.
     pub left: Duration,
 }
 
-/// Is told how a run goes on.
+/// Receiver of progress.
 pub trait Progress {
     /// An attempt begins.
     fn begins(&mut self, step: &Step);
-    /// An attempt ended; `trouble` says why it yields no figures.
+    /// An attempt ended; `trouble` is the reason if it yields no figures.
     fn ended(&mut self, step: &Step, trouble: Option<&str>);
 }
 
@@ -34,7 +34,7 @@ pub trait Progress {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Countdown(Option<Stretch>);
 
-/// An attempt that goes on.
+/// An attempt in progress.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     since: Instant,
@@ -61,7 +61,7 @@ impl Countdown {
     }
 }
 
-/// Tells nobody.
+/// A receiver that shows nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

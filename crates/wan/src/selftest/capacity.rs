@@ -1,4 +1,4 @@
-//! How much one TCP stream gets through at 10 ms, with every packet in the table.
+//! Throughput of one TCP stream at 10 ms, with every packet in the table.
 
 use std::thread;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use super::check::Checks;
 use super::rig::{CONGESTION, Rig};
 use crate::{Side, Spec, WanError};
 
-/// A kind of path and what it must carry.
+/// A kind of path and the throughput that it must reach.
 pub(super) struct Kind {
     pub(super) name: &'static str,
     mtu_bytes: u32,
     segment: bool,
-    /// Of the wire: more than it must carry, and not so much that nobody has time to write the table.
+    /// Rate of the wire: above the required throughput, and low enough that the table is written in time.
     rate: BitRate,
     least_gbit: f64,
 }

@@ -5,7 +5,6 @@ use link::Shape;
 use net::processes::OTHERS_BUSY_MAX;
 use serde::Serialize;
 
-use super::SelfTest;
 use super::rig::Seen;
 use crate::Spec;
 
@@ -26,6 +25,35 @@ pub struct Check {
     pub ok: bool,
     /// Emulated path and workload of the measurement.
     pub path: String,
+}
+
+/// Accuracy and capacity of the emulator on this machine.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SelfTest {
+    /// Every figure with its bound.
+    pub checks: Vec<Check>,
+    /// True if every measurement is valid.
+    pub valid: bool,
+    /// Reasons for invalid measurements, one sentence each.
+    pub reasons: Vec<String>,
+    /// Bounds of the added delay: `real-time` if the kernel granted that priority to the emulator, as it does to root,
+    /// otherwise `ordinary`.
+    pub bounds: &'static str,
+    /// True if the kernel granted the emulator real-time priority.
+    pub realtime: bool,
+    /// CPUs used by other processes during the most disturbed measurement.
+    pub others_busy: f64,
+    /// Upper limit of `others_busy` for a valid measurement.
+    pub others_busy_max: f64,
+    /// Processors of this machine.
+    pub cpus: usize,
+}
+
+impl SelfTest {
+    /// Returns true if every value keeps its bound.
+    pub fn ok(&self) -> bool {
+        self.checks.iter().all(|check| check.ok)
+    }
 }
 
 /// Measurements so far.

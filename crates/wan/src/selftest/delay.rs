@@ -1,7 +1,7 @@
-//! What emulating adds to a packet's delay, while a stream fills nine tenths of the line.
+//! Delay added by the emulation, while a stream fills nine tenths of the line.
 //!
 //! Probes are datagrams in both directions: the kernel stamps each when the sending device takes it and when the
-//! receiving host does. The path's table says what the model wanted of each; the rest is error.
+//! receiving host does. The path's table has the model's delay of each; the difference is the error.
 
 use std::thread;
 use std::time::Duration;
@@ -29,7 +29,7 @@ const TAIL: Duration = Duration::from_millis(50);
 /// A machine that loses more stamps than this share is not measured.
 const STAMPED_MIN: f64 = 0.9;
 
-/// One end's socket and what it has seen, by the number of the probe.
+/// Socket of one end with its stamps, by the number of the probe.
 struct Prober {
     socket: StampedSocket,
     sent: Vec<Option<Stamp>>,
@@ -97,7 +97,7 @@ impl Prober {
         Ok(())
     }
 
-    /// Takes what has arrived: probes, and stamps of those that were sent.
+    /// Reads all arrivals: probes, and stamps of sent ones.
     fn look(&mut self) -> std::io::Result<()> {
         while let Some((number, stamp)) = self.socket.sent()? {
             if let Some(sent) = self.sent.get_mut(number as usize) {
@@ -115,7 +115,7 @@ impl Prober {
     }
 }
 
-/// What was added to each probe that has both stamps; `None` if the table has not as many rows as there were probes.
+/// Added delay of each probe that has both stamps; `None` if the table has not one row for each probe.
 fn errors_ns(from: &Prober, to: &Prober, packets: &Packets, direction: Direction) -> Option<Vec<u64>> {
     let mut rows: Vec<usize> = (0..packets.fate.len())
         .filter(|row| packets.direction[*row] == direction && packets.ip_bytes[*row] == PROBE_IP_BYTES)

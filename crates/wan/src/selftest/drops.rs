@@ -1,5 +1,5 @@
-//! Packets that are dropped as was asked for, counted at the receiver: a share of loss inside its binomial 99 % interval, and
-//! the rate that a policer lets pass.
+//! Configured drops, counted at the receiver: a loss rate within its binomial 99 % interval, and the rate that a
+//! policer passes.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ const CONTRACT: &str = "100mbit/2MB";
 const LARGE_BYTES: usize = 1_472;
 /// IP and UDP, without options.
 const HEADER_BYTES: u32 = 28;
-/// Sent together, then there is a pause in which the receiver takes them.
+/// Datagrams in a burst, and the pause after it in which the receiver reads them.
 const BURST: usize = 50;
 const PAUSE: Duration = Duration::from_millis(1);
 const TAIL: Duration = Duration::from_millis(20);

@@ -1,4 +1,4 @@
-//! How exact the rate is: a wire that always has something to send, from departure to departure.
+//! Accuracy of the rate: a wire that is always busy, from departure to departure.
 
 use std::thread;
 use std::time::Duration;
@@ -22,10 +22,10 @@ pub(super) struct Filled {
 
 const PORT: u16 = 9;
 const HEADER_BYTES: u32 = 28;
-/// The rate is taken over this or so many packets, whichever takes longer.
+/// Shortest measurement: this time or this number of packets, the longer one.
 const TIME: Duration = Duration::from_secs(1);
 const PACKETS: u64 = 1_000;
-/// What is offered, in percent of the rate, every so often.
+/// Offered load in percent of the rate, and the interval in which it is sent.
 const OFFERED_PERCENT: u64 = 130;
 const STEP: Duration = Duration::from_millis(1);
 /// In the beginning the wire takes packets faster than the sender can make them.

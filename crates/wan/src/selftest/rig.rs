@@ -13,10 +13,10 @@ use net::{clock, tcp};
 use tables::Packets;
 use tempfile::TempDir;
 
-use crate::collect::Traffic;
-use crate::emulator::{Emulator, Moved};
-use crate::host::Host;
-use crate::pump::Cost;
+use crate::emulator::{Emulated, Emulator};
+use crate::forwarding::Cost;
+use crate::namespaces::Host;
+use crate::recording::Traffic;
 use crate::{HostName, Side, Spec, WanError};
 
 /// A path that runs.
@@ -28,7 +28,7 @@ pub(super) struct Rig {
     began: Instant,
 }
 
-/// What happened on it.
+/// Result of a measurement.
 pub(super) struct Seen {
     pub(super) packets: Packets,
     pub(super) traffic: Traffic,
@@ -38,7 +38,7 @@ pub(super) struct Seen {
     pub(super) elapsed: Duration,
 }
 
-/// A TCP stream that sends as much as it can, from one side to the other. Dropped, it ends.
+/// A TCP stream of bulk data from one side to the other. Dropped, it ends.
 pub(super) struct Stream {
     received_bytes: Arc<AtomicU64>,
     over: Arc<AtomicBool>,
@@ -71,7 +71,7 @@ impl Rig {
         }
     }
 
-    /// A datagram socket at `side` that talks to `port` of the other side.
+    /// A datagram socket at `side`, connected to `port` of the other side.
     pub(super) fn datagrams(&self, side: Side, port: u16) -> Result<UdpSocket, WanError> {
         let other = if side == Side::Near { Side::Far } else { Side::Near };
         let make = || {
@@ -82,7 +82,7 @@ impl Rig {
         self.host(side).namespace.run(make).map_err(socket_failed)
     }
 
-    /// Starts a stream from `from` to the other side, paced at `pace_bytes_per_s` if that is given.
+    /// Starts a stream from `from` to the other side, paced at `pace_bytes_per_s`, if given.
     pub(super) fn stream(&self, from: Side, pace_bytes_per_s: Option<u64>) -> Result<Stream, WanError> {
         let to = if from == Side::Near { Side::Far } else { Side::Near };
         let address = SocketAddr::from((HostName::from(to).ipv4(), STREAM_PORT));
@@ -105,7 +105,7 @@ impl Rig {
     pub(super) fn finish(mut self) -> Result<Seen, WanError> {
         self.emulator.end()?;
         let elapsed = clock::now().since(self.began);
-        let Moved { traffic, drops, machine, cost } = self.emulator.finish()?;
+        let Emulated { traffic, drops, machine, cost } = self.emulator.finish()?;
         let others_busy = machine.map_or(0.0, |machine| machine.others_busy);
         let device_drops = drops.ring + drops.unasked;
         let packets = tables::read::<Packet>(self.trace.path())?;

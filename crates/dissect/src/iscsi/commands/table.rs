@@ -11,9 +11,9 @@ use crate::packets::packet_ref::PacketRef;
 const COMMANDS_MAX: usize = 1 << 16;
 /// Initial capacity, in commands.
 const CAPACITY_MIN: usize = 28;
-/// Limit of commands that a search examines.
+/// Limit of commands that a search examines: each packet makes one, which would cost the square of the depth otherwise.
 const SEARCHED_MAX: usize = 64;
-/// Oldest commands that determine whose turn it is.
+/// Oldest commands that determine whose turn it is. One alone may be a command whose answer the capture lacks.
 const TURNS_MAX: usize = 4;
 
 /// Queues of outstanding commands that end before one in them does, from which on that one is no longer waited for.
@@ -296,6 +296,39 @@ mod tests {
         }
         assert!(table.order.len() < 2 * CAPACITY_MIN);
         assert_eq!(table.oldest(|command| command.request.read).map(|(itt, _)| itt), None);
+    }
+
+    /// An answer that passed unseen leaves its command here for good. Others go on without it, so it is not the one that the
+    /// connection waits for: not if four queues of them have ended since.
+    #[test]
+    fn an_overtaken_command_is_nobodys_turn() {
+        let (mut table, budget) = (CommandTable::default(), MemoryBudget::new(1 << 20));
+        let command = |packet, turn_ns, completed_before| OutstandingCommand {
+            turn_ns,
+            completed_before,
+            ..sent(packet)
+        };
+        table.add(1, command(1, 10, 0), &budget).unwrap();
+        assert_eq!(table.turns_since_ns(16, 3), [Some(10), None]);
+        assert_eq!(table.turns_since_ns(17, 3), [None, None]);
+        table.add(2, command(2, 500, 16), &budget).unwrap();
+        assert_eq!(table.turns_since_ns(17, 3), [Some(500), None]);
+    }
+
+    /// The oldest command has just been answered in part; the one behind it waits for longer.
+    #[test]
+    fn the_oldest_turn_counts_not_the_oldest_command() {
+        let (mut table, budget) = (CommandTable::default(), MemoryBudget::new(1 << 20));
+        for (itt, turn, turn_ns) in [
+            (1, Turn::Target, 900),
+            (2, Turn::Initiator, 300),
+            (3, Turn::Target, 200),
+            (4, Turn::Target, 400),
+        ] {
+            let command = OutstandingCommand { turn, turn_ns, ..sent(u64::from(itt)) };
+            table.add(itt, command, &budget).unwrap();
+        }
+        assert_eq!(table.turns_since_ns(0, 3), [Some(200), Some(300)]);
     }
 
     #[test]

@@ -111,7 +111,7 @@ fn alone(config: &Config) -> Result<(), String> {
 }
 
 pub(super) fn is_in_use(error: &LunError) -> bool {
-    use iscsi_target::backend::OpenError::{InUse, Locked};
+    use block::OpenError::{InUse, Locked};
 
     matches!(error, LunError::File { source: Locked { .. } | InUse { .. }, .. })
 }

@@ -4,12 +4,12 @@ use wire::scsi::{ByteCheck, UnmapRange, emit_unmap};
 
 use super::*;
 
-fn span(lba: u64, blocks: u64) -> Span {
-    Span { offset_bytes: lba * 512, len_bytes: blocks * 512 }
+fn span(lba: u64, blocks: u64) -> ByteRange {
+    ByteRange { offset_bytes: lba * 512, len_bytes: blocks * 512 }
 }
 
-fn order(action: Action, fua: bool) -> Outcome {
-    Outcome::Order(Order { action, fua })
+fn order(action: CompositeAction, fua: bool) -> Outcome {
+    Outcome::Composite(Composite { action, fua })
 }
 
 const OUT_OF_RANGE: (u8, u8) = (0x21, 0);
@@ -57,12 +57,16 @@ fn verify() {
     let f = &mut Fixture::new();
     let verify = |form, lba, blocks, check| Cdb::Verify { form, lba, blocks, dpo: false, check }.emit();
     for form in [BlockForm::Ten, BlockForm::Twelve, BlockForm::Sixteen] {
-        f.check(MEMORY, &verify(form, 8, 16, ByteCheck::Nothing), &order(Action::Verify(span(8, 16)), false));
+        f.check(
+            MEMORY,
+            &verify(form, 8, 16, ByteCheck::Nothing),
+            &order(CompositeAction::Verify(span(8, 16)), false),
+        );
         let data = vec![3; 1024];
-        let compare = |span| order(Action::Compare { span, pattern: data.clone() }, false);
+        let compare = |span| order(CompositeAction::Compare { span, pattern: data.clone() }, false);
         f.check_with(MEMORY, &verify(form, 8, 2, ByteCheck::Blocks), &data, &compare(span(8, 2)));
         let block = vec![3; 512];
-        let expected = order(Action::Compare { span: span(0, 2048), pattern: block.clone() }, false);
+        let expected = order(CompositeAction::Compare { span: span(0, 2048), pattern: block.clone() }, false);
         f.check_with(MEMORY, &verify(form, 0, 2048, ByteCheck::OneBlock), &block, &expected);
         for check in [ByteCheck::Nothing, ByteCheck::Blocks, ByteCheck::OneBlock] {
             f.check(MEMORY, &verify(form, 2048, 0, check), &Outcome::Good);
@@ -109,7 +113,7 @@ fn pre_fetch_start_stop_and_removal() {
 fn write_same() {
     let f = &mut Fixture::new();
     let same = |form, lba, blocks, unmap| Cdb::WriteSame { form, lba, blocks, unmap, no_data: false }.emit();
-    let fill = |span, value| order(Action::Fill { span, pattern: vec![value; 512] }, false);
+    let fill = |span, value| order(CompositeAction::Fill { span, pattern: vec![value; 512] }, false);
     for form in [BlockForm::Ten, BlockForm::Sixteen] {
         f.check_with(MEMORY, &same(form, 8, 16, false), &[3; 512], &fill(span(8, 16), 3));
         f.check_with(MEMORY, &same(form, 8, 16, false), &[0; 512], &fill(span(8, 16), 0));
@@ -126,10 +130,10 @@ fn write_same() {
     f.check_with(LARGE, &same(form, 1, 1 << 27, false), &[3; 512], &fill(span(1, 1 << 27), 3));
     f.check(LARGE, &same(form, 1, (1 << 27) + 1, false), &field(form.blocks_byte(), None));
     f.check_with(MEMORY, &same(form, 8, 16, true), &[3; 512], &fill(span(8, 16), 3));
-    let unmap = order(Action::Unmap(vec![span(8, 16)]), false);
+    let unmap = order(CompositeAction::Unmap(vec![span(8, 16)]), false);
     f.check_with(MEMORY, &same(form, 8, 16, true), &[0; 512], &unmap);
     let no_data = Cdb::WriteSame { form, lba: 0, blocks: 8, unmap: true, no_data: true };
-    f.check(MEMORY, &no_data.emit(), &order(Action::Unmap(vec![span(0, 8)]), false));
+    f.check(MEMORY, &no_data.emit(), &order(CompositeAction::Unmap(vec![span(0, 8)]), false));
     f.check(MEMORY, &[0x93, 0x10], &field(1, Some(4)));
 }
 
@@ -141,7 +145,7 @@ fn unmap() {
         let list = emit_unmap(&ranges);
         f.check_with(lun, &Cdb::Unmap { list_len: list.len() as u16 }.emit(), &list, expected);
     };
-    let done = |spans: &[Span]| order(Action::Unmap(spans.to_vec()), false);
+    let done = |spans: &[ByteRange]| order(CompositeAction::Unmap(spans.to_vec()), false);
     check(MEMORY, &[(0, 8), (2047, 1)], &done(&[span(0, 8), span(2047, 1)]));
     check(MEMORY, &[], &done(&[]));
     check(MEMORY, &[(2048, 0)], &done(&[]));
@@ -175,8 +179,11 @@ fn compare_and_write() {
     let swap = |lba, blocks, fua| Cdb::CompareAndWrite { lba, blocks, dpo: true, fua }.emit();
     let data = [[1; 1024], [2; 1024]].concat();
     let done = |fua| {
-        let action =
-            Action::CompareAndWrite { offset_bytes: 4096, expected: vec![1; 1024], new: vec![2; 1024] };
+        let action = CompositeAction::CompareAndWrite {
+            offset_bytes: 4096,
+            expected: vec![1; 1024],
+            new: vec![2; 1024],
+        };
         order(action, fua)
     };
     f.check_with(MEMORY, &swap(8, 2, true), &data, &done(false));
@@ -194,7 +201,7 @@ fn compare_and_write() {
 fn or_write() {
     let f = &mut Fixture::new();
     let or = |lba, blocks, fua| Cdb::OrWrite { lba, blocks, dpo: true, fua }.emit();
-    let done = |fua| order(Action::Or { offset_bytes: 4096, bits: vec![5; 1024] }, fua);
+    let done = |fua| order(CompositeAction::Or { offset_bytes: 4096, bits: vec![5; 1024] }, fua);
     f.check_with(MEMORY, &or(8, 2, true), &[5; 1024], &done(false));
     f.check_with(LARGE, &or(8, 2, true), &[5; 1024], &done(true));
     f.check(MEMORY, &or(2048, 0, false), &Outcome::Good);

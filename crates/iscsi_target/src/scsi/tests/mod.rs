@@ -8,6 +8,7 @@ mod start;
 
 use std::fs::File;
 
+use block::{ByteRange, CompositeAction, TRANSFER_MAX_BYTES};
 use wire::scsi::{
     Association, BlockDeviceCharacteristics, BlockForm, BlockLimits, Capacity10, Capacity16, Cdb,
     DesignatorId, DeviceIdentification, ModeForm, ModePage, ModeParameters, PageControl, ReportLuns,

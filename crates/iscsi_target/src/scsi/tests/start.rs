@@ -147,10 +147,10 @@ fn hardware_acceleration() {
         (swap[0], swap[13]) = (0x89, 1);
         assert_eq!(f.run(lun, &swap), Outcome::Parameters { len_bytes: 1024 });
         let outcome = f.run_with(lun, &sixteen(0x93, 0, 0, 2048), &[0; 512]);
-        assert!(matches!(outcome, Outcome::Order(_)), "{outcome:?}");
+        assert!(matches!(outcome, Outcome::Composite(_)), "{outcome:?}");
         let list = [0, 22, 0, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0];
         let outcome = f.run_with(lun, &[0x42, 0, 0, 0, 0, 0, 0, 0, 24, 0], &list);
-        assert!(matches!(outcome, Outcome::Order(_)), "{outcome:?}");
+        assert!(matches!(outcome, Outcome::Composite(_)), "{outcome:?}");
         let limits = f.data(lun, Cdb::Inquiry { page: Some(page::BLOCK_LIMITS), allocation_len: 64 });
         let limits = BlockLimits::parse(&limits).unwrap();
         assert!(limits.compare_and_write_max > 0 && limits.unmap_max > 0 && limits.unmap_descriptors_max > 0);

@@ -1,4 +1,4 @@
-//! What a seed makes of the cases of a plan: which, on which paths, and how strongly each limits.
+//! Random parameters of the cases of a plan: paths, and strength of each limiter.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::plan::{Case, Plan};
 pub(super) struct Drawn<'a> {
     pub(super) case: &'a Case,
     pub(super) rtt: Duration,
-    /// What each of its limiters leaves.
+    /// Share of the performance that each of its limiters leaves.
     pub(super) injected: Vec<(Limiter, f64)>,
 }
 
@@ -28,7 +28,7 @@ impl Drawn<'_> {
     }
 }
 
-/// Every case on every path of its own, in the order of the plan.
+/// All cases with each of their paths, in the order of the plan.
 pub(super) fn all(plan: &Plan, seed: u64) -> Vec<Drawn<'_>> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut drawn = Vec::new();

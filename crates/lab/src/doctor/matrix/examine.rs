@@ -1,4 +1,4 @@
-//! Runs one cell after the other into the run directory, and shows the doctor the tables of each and nothing else.
+//! Runs the cells in sequence into the run directory; the doctor sees the tables of each and nothing else.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,33 +11,33 @@ use tables::RunDir;
 use tables::manifest::{Cell, CellEntry, Run};
 
 use super::setup::Setup;
-use crate::doctor::asked::asked;
+use crate::doctor::diagnose::diagnose;
 use crate::plan::{Lun, Point};
 use crate::run::{Lab, LabError, Lock, Order, Parts, Progress, Step, Streak, look, what_to_do};
 
-/// Where the doctor finds the tables: without the files that say what was run.
+/// Directory with the tables for the doctor, without the files that describe the run.
 const BLIND_DIR: &str = "tables-alone";
 
-/// Where the word of the doctor on a load comes from.
+/// Source of diagnoses for the cases.
 pub(super) trait Examine {
-    /// What the doctor says of a load, which is `words` among the cells of the run; `None` if it yields no figures.
+    /// Diagnosis of a load, named `words` among the cells of the run; `None` if it yields no figures.
     fn examine(&mut self, setup: &Setup, words: &str) -> Result<Option<Diagnosis>, LabError>;
 
-    /// So many loads will not be asked for.
+    /// Announces that `count` loads will not be examined.
     fn skip(&mut self, count: usize);
 
-    /// Whether nothing else is to be asked for.
+    /// True if no further load is to be examined.
     fn is_over(&self) -> bool;
 }
 
-/// A run that goes on.
+/// A run in progress.
 pub(super) struct Examination<'a> {
     lab: &'a Lab,
     order: &'a Order,
     progress: &'a mut dyn Progress,
     pub(super) dir: RunDir,
     pub(super) run: Run,
-    /// How long each cell takes that is left.
+    /// Expected times of the remaining cells.
     times: Vec<Duration>,
     done: usize,
     of: usize,
@@ -45,10 +45,10 @@ pub(super) struct Examination<'a> {
     pub(super) invalid: Vec<String>,
     /// Cells of which a command failed.
     pub(super) failed: Vec<String>,
-    /// Why the rest was not run, if it was not.
+    /// Reason if the rest was not run.
     pub(super) stopped: Option<String>,
     streak: Streak,
-    /// That nobody else runs anything in this directory.
+    /// Lock on the run directory.
     _lock: Lock,
 }
 
@@ -81,7 +81,7 @@ impl<'a> Examination<'a> {
         }
     }
 
-    /// What the doctor says who sees the tables and neither the plan nor the case.
+    /// Diagnosis from the tables alone, without the plan or the case.
     fn blind(&self, cell: &Path, manifest: &Cell) -> Result<Diagnosis, LabError> {
         let blind = self.dir.path().join(BLIND_DIR);
         let linked = || {
@@ -95,7 +95,7 @@ impl<'a> Examination<'a> {
             Ok(())
         };
         linked().map_err(|source| LabError::File { path: blind.clone(), source })?;
-        let diagnosis = asked(&blind, manifest);
+        let diagnosis = diagnose(&blind, manifest);
         fs::remove_dir_all(&blind).map_err(|source| LabError::File { path: blind.clone(), source })?;
         diagnosis
     }
@@ -131,7 +131,7 @@ impl Examine for Examination<'_> {
         self.progress.begins(&step);
         let luns = [Lun::of(setup.lun.clone())];
         let seed = cell.seed(self.order.seed, 1);
-        let record = &self.order.plan.record;
+        let record = &self.order.plan.recording.tables;
         let single = self.lab.single(Parts {
             cell: &cell,
             luns: &luns,
@@ -156,7 +156,7 @@ impl Examine for Examination<'_> {
             (false, true) => self.streak.other(),
             (false, false) => self.streak.valid(),
         }
-        if let Some(found) = self.streak.hopeless(self.of, Instant::now())
+        if let Some(found) = self.streak.stop_reason(self.of, Instant::now())
             && self.stopped.is_none()
         {
             self.stopped = Some(what_to_do(&found, look().as_ref()));

@@ -1,6 +1,6 @@
-//! The proof by intervention: limiters are put into a load, the doctor says what limits from the tables alone, and
-//! then every knob that could be the one is relieved in turn and the load run again. A verdict is right if its knob
-//! gains about as much as the best one.
+//! Validation of the doctor by intervention: limiters are injected into a load, the doctor names the limiter from the
+//! tables alone, and then every setting that could be the cause is relieved in turn and the load run again. A verdict
+//! is right if its setting gains about as much as the best one.
 //!
 //! Cells are the public commands, as in every plan. See docs/doctor.md, "The matrix".
 
@@ -27,7 +27,7 @@ use self::setup::{Aim, Setup};
 use crate::plan::{Lun, Plan, Variant};
 use crate::run::{Lab, LabError, Lock, Order, Outcome, Progress, expected_time};
 
-/// What the doctor said of every case, and what came of every intervention.
+/// Verdicts of all cases, with the results of every intervention.
 const RESULT_FILE: &str = "doctor.json";
 /// Fixes of a pair.
 const FIXES: usize = 2;
@@ -69,7 +69,7 @@ pub(crate) fn run(
     Ok(Outcome { tour, report_path, invalid, failed, stopped, cases: Some(text), variant, is_waived })
 }
 
-/// The cases of a run as the doctor would judge them now.
+/// Cases of a run, judged by the present rules.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cases {
     /// As Markdown.
@@ -78,8 +78,8 @@ pub struct Cases {
     pub json: Value,
 }
 
-/// What the doctor would say of the cells of such a run now, held against what came of every intervention then; `None`
-/// if the plan of the run has no cases. Nothing is run or written: what one changes of the doctor is seen in seconds.
+/// Judges the cells of a recorded run by the present rules, against the recorded results of every intervention;
+/// `None` if its plan has no cases. Nothing is run or written: a change of the doctor shows in seconds.
 pub fn judged_again(dir: &RunDir) -> Result<Option<Cases>, LabError> {
     let run = dir.manifest()?;
     let parsed = [Variant::Full, Variant::Quick, Variant::Smoke]
@@ -92,7 +92,7 @@ pub fn judged_again(dir: &RunDir) -> Result<Option<Cases>, LabError> {
     Ok(Some(Cases { text: shown::text(&score), json: json!(score) }))
 }
 
-/// As it would be if it had been stored: numbers may lose their last digit there.
+/// The plan through its text form: numbers may lose their last digit there.
 fn through_text(plan: &Value) -> Value {
     serde_json::from_str(&plan.to_string()).unwrap_or_default()
 }
@@ -113,7 +113,7 @@ fn score(plan: &Plan, drawn: &[Drawn<'_>], examine: &mut dyn Examine) -> Result<
     Ok(score)
 }
 
-/// How long the cases take.
+/// Expected time of the cases.
 pub fn expected(plan: &Plan) -> Duration {
     runs(plan, &draw::all(plan, 1)).into_iter().sum()
 }
@@ -122,7 +122,7 @@ pub fn expected(plan: &Plan) -> Duration {
 struct Prepared {
     healthy: Setup,
     injected: Setup,
-    /// What each of its limiters harms.
+    /// Metric that each of its limiters harms.
     aims: Vec<Aim>,
 }
 
@@ -131,7 +131,7 @@ impl Prepared {
         self.aims[0]
     }
 
-    /// The load with each knob relieved that could matter.
+    /// The load with each relevant setting relieved.
     fn relieved(&self) -> Vec<(Limiter, Setup)> {
         // A caller that waits for every request is not helped by more or longer ones at a time.
         let helps = |limiter: &Limiter| {
@@ -149,7 +149,7 @@ fn prepared(plan: &Plan, drawn: &Drawn<'_>) -> Option<Prepared> {
     if let Some(window) = drawn.case.window {
         cell.load.window = window;
     }
-    let lun = plan.luns.first().map(Lun::spec)?.clone();
+    let lun = plan.far.luns.first().map(Lun::spec)?.clone();
     let healthy = Setup::healthy(cell, lun, drawn.case.op, drawn.rtt);
     let mut injected = healthy.clone();
     for (limiter, leaves) in &drawn.injected {
@@ -158,7 +158,7 @@ fn prepared(plan: &Plan, drawn: &Drawn<'_>) -> Option<Prepared> {
     Some(Prepared { healthy, injected, aims: drawn.case.limiters.iter().map(|l| Aim::of(*l)).collect() })
 }
 
-/// How long each cell takes that will be run.
+/// Expected times of the cells to run.
 fn runs(plan: &Plan, drawn: &[Drawn<'_>]) -> Vec<Duration> {
     let mut times = Vec::new();
     for prepared in drawn.iter().filter_map(|drawn| prepared(plan, drawn)) {

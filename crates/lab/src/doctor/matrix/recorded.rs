@@ -1,4 +1,4 @@
-//! The cells of a run that was recorded, judged by the doctor as it is now. Nothing is run.
+//! Cells of a recorded run, judged by the present rules. Nothing is run.
 
 use diagnosis::Diagnosis;
 use tables::RunDir;
@@ -6,17 +6,17 @@ use tables::manifest::Run;
 
 use super::examine::Examine;
 use super::setup::Setup;
-use crate::doctor::asked::asked;
+use crate::doctor::diagnose::diagnose;
 use crate::run::LabError;
 
-/// What was recorded.
+/// A recorded run.
 pub(super) struct Recorded<'a> {
     pub(super) dir: &'a RunDir,
     pub(super) run: &'a Run,
 }
 
 impl Examine for Recorded<'_> {
-    /// Where the doctor would now fix something else first there is no cell, and the case ends there.
+    /// A case ends where the present rules fix another limiter first: there is no cell for it.
     fn examine(&mut self, _setup: &Setup, words: &str) -> Result<Option<Diagnosis>, LabError> {
         let mut entries = self.run.cells.iter();
         let Some(entry) =
@@ -28,7 +28,7 @@ impl Examine for Recorded<'_> {
         if !cell.cell.valid {
             return Ok(None);
         }
-        asked(&cell.path, &cell.cell).map(Some)
+        diagnose(&cell.path, &cell.cell).map(Some)
     }
 
     fn skip(&mut self, _count: usize) {}

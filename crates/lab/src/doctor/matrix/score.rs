@@ -1,4 +1,4 @@
-//! How the doctor did: which verdicts were right by what was measured, and what it confused.
+//! Score of the doctor: right verdicts by measured gains, and confusions.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use tables::manifest::{Check, Comparison};
 
 use super::setup::Aim;
 
-/// Of the best relief, a verdict's must be so much.
+/// Share of the best gain that a right verdict reaches.
 const RELIEF_SHARE: f64 = 0.8;
-/// Gains below this are noise: there was nothing to gain.
+/// Smallest gain; those below are noise, and nothing is to be gained.
 const GAIN_LEAST: f64 = 0.15;
 /// Predicted ÷ measured.
 const PREDICTED: (f64, f64) = (0.8, 1.25);
@@ -19,17 +19,17 @@ const PREDICTED: (f64, f64) = (0.8, 1.25);
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(super) struct Single {
     pub(super) name: String,
-    /// What was put in, and the share that it was to leave.
+    /// Injected limiter, and the share of performance that it was to leave.
     pub(super) injected: Limiter,
     pub(super) leaves: f64,
     pub(super) aim: Aim,
     pub(super) measured: Performance,
-    /// What came of relieving each knob alone.
+    /// Performance after the relief of each setting alone.
     pub(super) relieved: BTreeMap<Limiter, Performance>,
     pub(super) diagnosis: Diagnosis,
 }
 
-/// Two limiters, fixed one after the other as the verdicts say.
+/// Two limiters, fixed one after the other by the verdicts.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(super) struct Pair {
     pub(super) name: String,
@@ -40,7 +40,7 @@ pub(super) struct Pair {
     pub(super) steps: Vec<Diagnosis>,
 }
 
-/// A prediction and what came of it.
+/// A prediction and its ratio to the measured result.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(super) struct Prediction {
     pub(super) name: String,
@@ -57,7 +57,7 @@ pub(super) struct Score {
 }
 
 impl Aim {
-    /// How good something is; more is better.
+    /// Value of a performance; more is better.
     fn value(self, performance: Performance) -> f64 {
         match self {
             Aim::Throughput => performance.bytes_per_s,
@@ -67,24 +67,24 @@ impl Aim {
 }
 
 impl Single {
-    /// How much better it becomes without `limiter`; 0 if that changes nothing or was not tried.
+    /// Relative gain without `limiter`; 0 if it changes nothing or was not tried.
     pub(super) fn gain(&self, limiter: Limiter) -> f64 {
         let before = self.aim.value(self.measured).max(f64::MIN_POSITIVE);
         self.relieved.get(&limiter).map_or(0.0, |after| self.aim.value(*after) / before - 1.0)
     }
 
-    /// The knob with most to gain.
+    /// The setting with the largest gain.
     pub(super) fn best(&self) -> Option<(Limiter, f64)> {
         let gains = self.relieved.keys().map(|limiter| (*limiter, self.gain(*limiter)));
         gains.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, gain)| *gain >= GAIN_LEAST)
     }
 
-    /// What the doctor said.
+    /// First limiter of the diagnosis.
     pub(super) fn verdict(&self) -> Limiter {
         self.diagnosis.first().map_or(Limiter::RoundTrip, |verdict| verdict.limiter)
     }
 
-    /// Whether that was right by what was measured.
+    /// True if the verdict is right by the measured gains.
     pub(super) fn is_right(&self) -> bool {
         match self.best() {
             Some((_, best)) => self.gain(self.verdict()) >= RELIEF_SHARE * best,
@@ -101,12 +101,12 @@ impl Single {
 }
 
 impl Pair {
-    /// What was said first, and after the fix.
+    /// First verdict, and the one after the fix.
     pub(super) fn verdicts(&self) -> Vec<Limiter> {
         self.steps.iter().filter_map(|step| step.first()).map(|verdict| verdict.limiter).collect()
     }
 
-    /// Whether the first verdict was one of the two, and the next one the other.
+    /// True if the first verdict was one of the two, and the next one the other.
     pub(super) fn is_right(&self) -> bool {
         let is_one = |verdict: Limiter, limiter: Limiter| verdict == limiter || is_same(verdict, limiter);
         let [a, b] = self.injected;
@@ -143,7 +143,7 @@ impl Score {
         singles.chain(self.pairs.iter().flat_map(Pair::predictions)).collect()
     }
 
-    /// What was put in against what was said: how often.
+    /// Confusion table: number of cases by injected and named limiter.
     pub(super) fn confusion(&self) -> BTreeMap<(Limiter, Limiter), u32> {
         let mut table = BTreeMap::new();
         for single in &self.singles {
@@ -152,7 +152,7 @@ impl Score {
         table
     }
 
-    /// How many are right, and of how many: single limiters, pairs, predictions.
+    /// Right ones of all: single limiters, pairs, predictions.
     pub(super) fn right(&self) -> [(usize, usize); 3] {
         let predictions = self.predictions();
         let is_near = |p: &&Prediction| (PREDICTED.0..=PREDICTED.1).contains(&p.ratio);

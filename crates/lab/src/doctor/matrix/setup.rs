@@ -1,6 +1,6 @@
-//! A load with limiters in it: how each is put in, and how each is relieved.
+//! A load with injected limiters: injection and relief of each.
 //!
-//! Sizes follow the path, so that a share of what it gives is left at any round trip. Nothing is run here.
+//! Sizes follow the path, so that an injected limiter leaves the same share at any round trip. Nothing is run here.
 
 use std::time::Duration;
 
@@ -13,38 +13,38 @@ use crate::plan::{Bench, Bursts, Cell, LoadKind, Pacing, Path};
 
 /// Shortest and longest request of a load that moves much.
 const BLOCK_BYTES: (f64, f64) = (2048.0, 131_072.0);
-/// Requests of a path's product, so that a count of them can be a share of it.
+/// Requests in a bandwidth-delay product, so that a count of them can be a share of it.
 const BLOCKS_PER_PRODUCT: f64 = 12.0;
-/// What a load keeps outstanding whose depth is no limit, in products of the path; and the least, in requests.
+/// Outstanding data of a load whose depth is no limit, in bandwidth-delay products; and its minimum, in requests.
 const PLENTY: f64 = 2.5;
 const PLENTY_LEAST: f64 = 16.0;
-/// What a caller has outstanding who has just enough.
+/// Outstanding data of a load with just enough, in bandwidth-delay products.
 const JUST_ENOUGH: f64 = 1.2;
-/// Times as many as a caller had who had too few, at least: enough also if each takes several round trips.
+/// Factor by which a relief raises the depth: enough also for requests of several round trips.
 const MORE: u32 = 8;
-/// Requests of a caller whose requests are too short.
+/// Depth of a load whose requests are too short.
 const SHORT_DEPTH: u32 = 32;
 /// Payload of a packet.
 const SEGMENT_BYTES: f64 = 1448.0;
 /// Payload of all bytes on the wire, at an MTU of 1500.
 const GOODPUT: f64 = 0.9415;
-/// Of a window under loss: 1.2 / √p packets (Mathis and others, 1997).
+/// Constant of the window under loss, 1.2 / √p packets (Mathis and others, 1997).
 const LOSS_CONSTANT: f64 = 1.2;
-/// A store's delay at least, so that it is more than what programs take.
+/// Smallest injected delay of a store, above the programs' own time.
 const STORE_DELAY_LEAST: Duration = Duration::from_millis(1);
 /// Packets of a short ring.
 const RING_PACKETS: f64 = 80.0;
 
-/// One load on one path, with what limits it.
+/// One load on one path, with its limiters.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Setup {
     /// The load, its target and its path.
     pub(super) cell: Cell,
-    /// What the target serves.
+    /// Store of the target.
     pub(super) lun: LunSpec,
 }
 
-/// What is to become better.
+/// Metric that is to improve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Aim {
@@ -55,7 +55,7 @@ pub(super) enum Aim {
 }
 
 impl Aim {
-    /// What a limiter harms.
+    /// Metric that a limiter harms.
     pub(super) fn of(limiter: Limiter) -> Aim {
         match limiter {
             Limiter::Nagle | Limiter::SeparateStatus | Limiter::StoreLatency | Limiter::RoundTrip => {
@@ -101,7 +101,7 @@ impl Setup {
         self.line_bytes_per_s() * self.cell.path.rtt().as_secs_f64()
     }
 
-    /// Puts a limiter in that leaves about this share of what the path gives; `None` if it cannot be put in.
+    /// Injects a limiter that leaves about this share of the path's performance; `None` if it cannot be injected.
     pub(super) fn inject(&mut self, limiter: Limiter, leaves: f64) -> Option<()> {
         let product = self.product_bytes();
         let rtt_s = self.cell.path.rtt().as_secs_f64();
@@ -165,7 +165,7 @@ impl Setup {
             Limiter::Pacing => self.cell.load.pacing = Pacing::AtMost(rate),
             Limiter::LinkRate => self.path().rate = rate,
             Limiter::StoreBandwidth => self.lun.options.rate = Some(rate),
-            // A plan cannot name them: see `plan/case.rs`.
+            // A plan cannot name them: see `plan/keys/case.rs`.
             Limiter::Connections
             | Limiter::SeparateStatus
             | Limiter::PathMtu
@@ -184,7 +184,7 @@ impl Setup {
         Some(())
     }
 
-    /// The same with a limiter relieved; `None` if there is nothing to relieve.
+    /// The same load with a limiter relieved; `None` if there is nothing to relieve.
     pub(super) fn without(&self, limiter: Limiter, healthy: &Setup) -> Option<Setup> {
         let mut setup = self.clone();
         let product = healthy.product_bytes();
@@ -273,7 +273,7 @@ impl Setup {
     }
 }
 
-/// Requests that keep the path full whatever happens.
+/// Depth that fills the path with a margin.
 fn plenty(product: f64, block_bytes: u64) -> u32 {
     (PLENTY * product / block_bytes as f64).ceil().max(PLENTY_LEAST) as u32
 }
@@ -289,7 +289,7 @@ fn one_of(share: f64, sizes: &[u64]) -> u64 {
     sizes[place % sizes.len()]
 }
 
-fn delays(delay: Duration) -> Option<iscsi_target::backend::Delays> {
+fn delays(delay: Duration) -> Option<block::Delays> {
     let text = format!("memory:1MiB,delay={}us", delay.as_micros());
     text.parse::<LunSpec>().ok().map(|spec| spec.options.delays)
 }

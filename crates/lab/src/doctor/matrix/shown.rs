@@ -7,7 +7,7 @@ use diagnosis::Limiter;
 
 use super::score::{Pair, Score, Single};
 
-/// Where it is written.
+/// File of the text in the run directory.
 pub(super) const FILE: &str = "doctor.md";
 
 /// The whole as Markdown.
@@ -30,7 +30,7 @@ pub(super) fn text(score: &Score) -> String {
     text
 }
 
-/// How many were right, as the checks count them.
+/// Numbers of right ones, as the checks count them.
 fn summary(text: &mut String, score: &Score) {
     let [singles, pairs, predictions] = score.right();
     let _ =
@@ -39,7 +39,7 @@ fn summary(text: &mut String, score: &Score) {
     let _ = writeln!(text, "| {} | {} | {} |\n", part(singles), part(pairs), part(predictions));
 }
 
-/// A row for what was put in, with what was said and how often.
+/// A row for each injected limiter, with the named ones and their number.
 fn confusion(text: &mut String, score: &Score) {
     let table = score.confusion();
     let _ = writeln!(text, "| put in | said |\n|---|---|");

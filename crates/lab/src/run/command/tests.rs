@@ -4,11 +4,11 @@ use super::*;
 use event::BitRate;
 
 use crate::plan::{Back, Plan, Source, Variant};
-use crate::run::words::quote;
+use crate::run::command::words::quote;
 
 fn command_of(plan: &Plan, slug: &str) -> String {
     let cell = plan.cells().into_iter().find(|cell| cell.slug() == slug).unwrap();
-    let (luns, record) = (&plan.luns, &plan.record);
+    let (luns, record) = (&plan.far.luns, &plan.recording.tables);
     let (run_dir, trace_dir) = (Path::new("out"), Path::new("out/r1"));
     Parts { cell: &cell, luns, record, seed: 5, run_dir, trace_dir }.shown()
 }

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use super::super::turns::MAX_ATTEMPTS;
+use crate::run::schedule::MAX_ATTEMPTS;
 
-/// Weight of the plan's own times, and of attempts that are valid, before there is anything to correct them by.
+/// Weight of the plan's own times, and of valid attempts, before the first measurement.
 const PRIOR: Duration = Duration::from_secs(20);
 const PRIOR_ATTEMPTS: u32 = 4;
 
@@ -33,7 +33,7 @@ impl Forecast {
         expected.mul_f64(factor)
     }
 
-    /// The likely time of cells that take `expected` by the plan, those that will have to be run again among them.
+    /// Likely time of cells that take `expected` by the plan, with the attempts to repeat.
     pub(crate) fn with_repeats(&self, expected: Duration) -> Duration {
         let share = f64::from(self.invalid) / f64::from(self.attempts + PRIOR_ATTEMPTS);
         self.really(expected).mul_f64((1.0 / (1.0 - share)).min(f64::from(MAX_ATTEMPTS)))

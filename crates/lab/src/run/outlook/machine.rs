@@ -6,7 +6,7 @@ use std::time::Duration;
 use net::processes::{Busy, IDLE_ENOUGH, INTERRUPTS_BUSY, Look, OTHERS_BUSY_MAX, Usage, is_disturbed};
 use tables::manifest::BusyProgram;
 
-/// Time between the two looks: a hundred ticks of 10 ms, so that a hundredth of a processor shows.
+/// Length of the measurement: a hundred ticks of 10 ms, for a resolution of a hundredth of a processor.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// A process below this is not named: two ticks of the interval.
 const NAMED_MIN: f64 = 0.02;
@@ -17,7 +17,7 @@ const NAMED: usize = 5;
 #[derive(Clone, PartialEq, Debug)]
 pub struct MachineUse(Usage);
 
-/// Looks at the machine for a second; `None` if it does not tell.
+/// Measures the load of the machine for a second; `None` if the kernel does not report it.
 pub fn look() -> Option<MachineUse> {
     let then = Look::now().ok()?;
     thread::sleep(INTERVAL);

@@ -1,4 +1,4 @@
-//! The outlook of a run: programs that keep the machine busy, whether going on yields any figure, and how long it takes.
+//! The outlook of a run: load of the machine by other programs, prospects of valid figures, and remaining time.
 
 mod forecast;
 mod machine;
@@ -8,7 +8,7 @@ pub(crate) use forecast::Forecast;
 pub use machine::{MachineUse, look};
 pub(crate) use streak::Streak;
 
-/// The last sentence of a run that yields no figures: found, expected, next step.
+/// Last sentence of a run without figures: found, expected, next step.
 pub(crate) fn what_to_do(found: &str, machine: Option<&MachineUse>) -> String {
     let busy = machine.and_then(MachineUse::trouble).map_or_else(String::new, |busy| format!("; {busy}"));
     let next = "run it again when the machine is quiet (--resume goes on with what was measured), or give --validity off \

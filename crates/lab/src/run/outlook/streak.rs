@@ -1,4 +1,4 @@
-//! Attempts in a row that were not valid for the same reason: a run that goes on like that yields no figure.
+//! Consecutive attempts that were invalid for the same reason: such a run yields no figure.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// Attempts in a row, while none was valid yet. A virtual machine whose host disturbs one attempt in four has four in a
 /// row at its start in one run of 256.
 const ATTEMPTS: u32 = 4;
-/// Once some were valid, a disturbance of some minutes is waited for: invalid cells are run again after all others.
+/// Time to wait for the end of a disturbance once an attempt was valid: invalid cells are run again after all others.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The attempts since the last one that was valid, or not valid for another reason.
@@ -29,7 +29,7 @@ impl Streak {
         *self = Streak { has_valid: true, ..Streak::default() };
     }
 
-    /// An attempt that ended in another way, which says nothing of the machine.
+    /// Records an attempt with another end, which is independent of the machine.
     pub(crate) fn other(&mut self) {
         *self = Streak { has_valid: self.has_valid, ..Streak::default() };
     }
@@ -51,7 +51,7 @@ impl Streak {
     }
 
     /// The reason to stop, if no other of the plan's `cells` will do better.
-    pub(crate) fn hopeless(&self, cells: usize, now: Instant) -> Option<String> {
+    pub(crate) fn stop_reason(&self, cells: usize, now: Instant) -> Option<String> {
         let lasted = self.since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
         let is_enough = self.attempts >= ATTEMPTS && self.cells.len() >= cells.min(2);
         let is_long = !self.has_valid || lasted >= PATIENCE;
@@ -95,10 +95,10 @@ mod tests {
     fn a_few_cells_that_are_invalid_for_the_same_reason_are_enough() {
         let (mut streak, now) = (Streak::default(), Instant::now());
         for (n, cell) in ["a", "b", "c", "d"].iter().enumerate() {
-            assert_eq!(streak.hopeless(33, now), None, "{n}");
+            assert_eq!(streak.stop_reason(33, now), None, "{n}");
             streak.invalid(cell, &[late(3 + n as u32), vec![busy(1.5)]].concat(), now);
         }
-        let text = streak.hopeless(33, now).unwrap();
+        let text = streak.stop_reason(33, now).unwrap();
         assert!(
             text.starts_with("stopped after 4 attempts in a row at 4 cells that were not valid"),
             "{text}"
@@ -113,24 +113,24 @@ mod tests {
         streak.invalid("b", &[late(4), vec![busy(1.5)]].concat(), now);
         streak.invalid("c", &late(9), now);
         streak.invalid("d", &[vec![busy(1.0)], late(5)].concat(), now);
-        assert_eq!(streak.hopeless(9, now).unwrap().matches("other programs").count(), 0);
+        assert_eq!(streak.stop_reason(9, now).unwrap().matches("other programs").count(), 0);
         // A reason of another kind begins anew.
         let mut streak = Streak::default();
         for cell in ["a", "b", "c"] {
             streak.invalid(cell, &late(3), now);
         }
         streak.invalid("d", &[busy(1.0)], now);
-        assert_eq!(streak.hopeless(9, now), None);
+        assert_eq!(streak.stop_reason(9, now), None);
     }
 
     #[test]
     fn one_cell_alone_stops_no_plan_of_several() {
         let (mut streak, now) = (Streak::default(), Instant::now());
         (0..5).for_each(|_| streak.invalid("a", &late(3), now));
-        assert_eq!(streak.hopeless(2, now), None);
-        assert!(streak.hopeless(1, now).is_some());
+        assert_eq!(streak.stop_reason(2, now), None);
+        assert!(streak.stop_reason(1, now).is_some());
         streak.invalid("b", &late(3), now);
-        assert!(streak.hopeless(2, now).is_some());
+        assert!(streak.stop_reason(2, now).is_some());
     }
 
     #[test]
@@ -140,9 +140,9 @@ mod tests {
         for cell in ["a", "b", "c", "d", "e"] {
             streak.invalid(cell, &late(3), now);
         }
-        assert_eq!(streak.hopeless(33, now + Duration::from_secs(200)), None);
-        assert!(streak.hopeless(33, now + PATIENCE).is_some());
+        assert_eq!(streak.stop_reason(33, now + Duration::from_secs(200)), None);
+        assert!(streak.stop_reason(33, now + PATIENCE).is_some());
         streak.valid();
-        assert_eq!(streak.hopeless(33, now + PATIENCE), None);
+        assert_eq!(streak.stop_reason(33, now + PATIENCE), None);
     }
 }

@@ -1,0 +1,166 @@
+//! A LUN of a target behind the device interface: a session that lives in the loop of its face.
+
+mod error;
+mod facts;
+mod work;
+
+use std::fmt;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use block::{
+    BlockCompletion, BlockDevice, BlockError, BlockRequest, BlockSizes, Capabilities, Limits, Profile,
+    Select, TRANSFER_MAX_BYTES, check,
+};
+use engine::{Scratch, Turn};
+use event::Instant;
+use net::{Events, clock};
+
+use crate::client::Client;
+use crate::disk::Disk;
+use crate::error::Error;
+use error::of_session;
+use facts::{Facts, facts};
+use work::{RangeLimits, Work};
+
+/// Longest range of one request: it becomes a command for each piece that the target takes.
+const RANGE_MAX_BYTES: u64 = 64 << 30;
+
+/// A LUN as a [`BlockDevice`].
+///
+/// A session that is lost is made again, and outstanding requests are issued again; they wait for as long as the timeout of
+/// the session. After its end each request completes with its error.
+pub struct IscsiDevice {
+    client: Client,
+    work: Work,
+    profile: Profile,
+    scratch: Scratch,
+    events: Events,
+    /// Wish of the session at its last turn.
+    next: Turn,
+    turned_at: Instant,
+    /// Error that ended the session.
+    ended: Option<BlockError>,
+}
+
+impl IscsiDevice {
+    /// Asks the LUN for what it announces.
+    ///
+    /// # Errors
+    /// The session ended meanwhile.
+    pub fn new(mut disk: Disk) -> Result<IscsiDevice, Error> {
+        let facts = facts(&mut disk)?;
+        let profile = profile(&disk, &facts);
+        let write_same_blocks = facts.write_same_max_blocks.min(u64::from(u32::MAX)) as u32;
+        let limits = RangeLimits { unmap: facts.unmap, write_same_blocks };
+        let (mut client, geometry) = disk.into_parts();
+        let work = Work::new(geometry, limits, client.buffers().clone());
+        client.start(clock::now());
+        let (scratch, events) = (Scratch::new(), Events::new());
+        let (next, turned_at) = (Turn::Again, Instant::ZERO);
+        Ok(IscsiDevice { client, work, profile, scratch, events, next, turned_at, ended: None })
+    }
+
+    /// The session, to be looked at.
+    pub fn session(&self) -> &Client {
+        &self.client
+    }
+
+    /// Logs out.
+    ///
+    /// # Errors
+    /// The target did not answer.
+    pub fn close(self) -> Result<(), Error> {
+        self.client.close().map(drop)
+    }
+
+    fn turn(&mut self, now: Instant) -> Result<(), Error> {
+        self.turned_at = now;
+        self.client.poll.wait(&mut self.events, Some(Duration::ZERO))?;
+        self.events.iter().for_each(|ready| self.client.ready(ready));
+        self.next = self.client.turn(&mut self.work, &mut self.scratch, now)?;
+        Ok(())
+    }
+}
+
+impl BlockDevice for IscsiDevice {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn submit(&mut self, request: BlockRequest, _now: Instant) {
+        if let Err(error) = check(&self.profile, &request) {
+            return self.work.done.push_back(request.refused(error));
+        }
+        self.work.submit(request);
+        match &self.ended {
+            Some(error) => self.work.fail(error),
+            None => self.next = Turn::Again,
+        }
+    }
+
+    /// The session has one turn at each time: a busy one does not hold up the others of the loop.
+    fn poll(&mut self, now: Instant) -> Option<BlockCompletion> {
+        if self.work.done.is_empty()
+            && self.ended.is_none()
+            && now > self.turned_at
+            && let Err(error) = self.turn(now)
+        {
+            let error = of_session(&error);
+            self.work.fail(&error);
+            self.ended = Some(error);
+        }
+        self.work.done.pop_front()
+    }
+
+    /// Commands that were issued are not taken back: the target may have executed them.
+    fn cancel(&mut self, select: Select, _now: Instant) {
+        self.work.cancel(select);
+    }
+
+    fn next_at(&self) -> Instant {
+        match self.next {
+            _ if !self.work.done.is_empty() => Instant::ZERO,
+            _ if self.ended.is_some() => Instant::FAR_FUTURE,
+            Turn::Again => Instant::ZERO,
+            Turn::WaitUntil(at) => at,
+            Turn::Wait | Turn::Stop => Instant::FAR_FUTURE,
+        }
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.client.poll.as_fd())
+    }
+}
+
+impl fmt::Debug for IscsiDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IscsiDevice").field("address", &self.client.address()).finish_non_exhaustive()
+    }
+}
+
+fn profile(disk: &Disk, facts: &Facts) -> Profile {
+    let block_bytes = disk.block_len_bytes();
+    let preferred_bytes = u32::from(facts.optimal_blocks).saturating_mul(block_bytes).next_power_of_two();
+    Profile {
+        len_bytes: disk.len_bytes(),
+        blocks: BlockSizes {
+            logical_bytes: block_bytes,
+            physical_bytes: facts.physical_block_bytes,
+            preferred_bytes: preferred_bytes.max(facts.physical_block_bytes),
+        },
+        limits: Limits {
+            transfer_bytes: disk.transfer_max_bytes().min(TRANSFER_MAX_BYTES),
+            range_bytes: RANGE_MAX_BYTES,
+        },
+        can: Capabilities {
+            read_only: facts.is_write_protected,
+            write_cache: facts.has_write_cache,
+            fua: facts.has_fua,
+            unmap: facts.unmap.is_some(),
+            unmapped_reads_zero: facts.unmapped_reads_zero,
+            fill: facts.write_same_max_blocks > 0,
+            compare: false,
+        },
+    }
+}
