@@ -11,7 +11,7 @@ const ARCHITECTURE: &str = "ARCHITECTURE.md";
 const ARCHITECTURE_LINES_MAX: usize = 200;
 
 /// Beginnings of the paths of this workspace; other words in backquotes are not looked at.
-const ROOTS: &[&str] = &["crates/", "docs/", "experiments/", "fuzz/", "tests/", "xtask/"];
+const ROOTS: &[&str] = &["crates/", "docs/", "experiments/", "fuzz/", "packaging/", "tests/", "xtask/"];
 
 /// Paths that a page names and that do not exist, crates without a paragraph and an invariant, signals by name.
 pub(super) fn findings(root: &Path) -> Result<Vec<String>> {
@@ -31,7 +31,8 @@ pub(super) fn findings(root: &Path) -> Result<Vec<String>> {
 
 /// All pages, relative to the workspace.
 fn pages(root: &Path) -> Result<Vec<String>> {
-    let mut pages = vec![ARCHITECTURE.to_owned(), "README.md".to_owned()];
+    let mut pages: Vec<String> =
+        [ARCHITECTURE, "README.md", "CONTRIBUTING.md", "SECURITY.md"].map(str::to_owned).into();
     for entry in fs::read_dir(root.join("docs")).context("cannot list docs/")? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         pages.extend(name.ends_with(".md").then(|| format!("docs/{name}")));
