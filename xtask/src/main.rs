@@ -4,6 +4,7 @@
 
 mod bench;
 mod guest;
+mod package;
 mod packages;
 mod step;
 mod suite;
@@ -19,6 +20,8 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                    installs missing Debian packages when root
   guest            the same as test --part guest: Linux's own kernel as a peer
   guest --image    makes the guest's image unless it is cached, and prints its folder
+  package          a static binary with manual pages, completions and a systemd unit,
+                   as Debian package and tar archive, in target/package
   tidy             the house rules alone: sources, crate arrows, licences
   tidy --tighten   lowers the bounds in xtask/src/tidy/ratchet.txt that can fall; no bound rises
   tidy --list [RULE [CRATE]]
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         ["test", selection @ ..] => suite::Selection::parse(selection).and_then(suite::run),
         ["guest"] => suite::Selection::parse(&["--part", "guest"]).and_then(suite::run),
         ["guest", "--image"] => guest::print_image(),
+        ["package"] => package::run(),
         ["tidy"] => tidy::run(),
         ["tidy", "--tighten"] => tidy::tighten(),
         ["tidy", "--list", filter @ ..] => tidy::list(filter),

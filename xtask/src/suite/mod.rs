@@ -15,6 +15,7 @@ use std::thread::available_parallelism;
 use anyhow::{Context, Result, bail};
 
 use crate::guest;
+use crate::package;
 use crate::packages;
 use crate::step::{Outcome, Steps};
 use crate::workspace;
@@ -95,7 +96,7 @@ impl Suite {
                 Part::Loopback => self.loopback()?,
                 Part::Path => self.path()?,
                 Part::Guest => self.guest()?,
-                Part::Package => self.steps.run("farlun on musl", statics::musl)?,
+                Part::Package => self.package()?,
             }
         }
         match self.failure.take() {
@@ -213,6 +214,24 @@ impl Suite {
         self.build_ends("guest tests: build", &[GUEST])?;
         // A guest keeps one processor busy.
         self.ends("guest tests", processors(), &[GUEST])
+    }
+
+    /// Packages are made, installed, run and removed; nothing of it is left on this machine but the files in the build folder.
+    fn package(&mut self) -> Result<()> {
+        let Suite { steps, .. } = self;
+        steps.run("farlun on musl", statics::musl)?;
+        let mut made = None;
+        steps.run("packages: build", || {
+            if let Some(missing) = workspace::without(&package::static_target())? {
+                return Ok(missing);
+            }
+            made = Some(package::make()?);
+            Ok(Outcome::Passed)
+        })?;
+        match &made {
+            Some(made) => steps.run("packages: install, run, remove", || package::trial(made)),
+            None => Ok(()),
+        }
     }
 
     /// On a quiet machine nearly every check decides.
