@@ -1,4 +1,4 @@
-//! `docs/limiters.md` against the enum: a row for every limiter, with its title, layer, instruments and next step.
+//! `docs/reference/limiters.md` against the enum: a row for every limiter, with its title, layer, instruments and next step.
 
 use diagnosis::{Instrument, LIMITERS, Limiter};
 
@@ -23,11 +23,11 @@ fn expected(limiter: Limiter) -> Vec<String> {
 
 #[test]
 fn the_reference_lists_every_limiter_in_the_order_of_the_enum() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limiters.md");
-    let text = std::fs::read_to_string(path).expect("docs/limiters.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/limiters.md");
+    let text = std::fs::read_to_string(path).expect("docs/reference/limiters.md");
     let rows = rows(&text);
     for (row, limiter) in rows.iter().zip(LIMITERS) {
-        assert_eq!(*row, expected(*limiter), "docs/limiters.md, row of `{}`", limiter.name());
+        assert_eq!(*row, expected(*limiter), "docs/reference/limiters.md, row of `{}`", limiter.name());
     }
-    assert_eq!(rows.len(), LIMITERS.len(), "rows of docs/limiters.md and limiters");
+    assert_eq!(rows.len(), LIMITERS.len(), "rows of docs/reference/limiters.md and limiters");
 }

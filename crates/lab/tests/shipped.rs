@@ -72,15 +72,19 @@ fn plans_that_say_how_long_they_take_are_right() {
 
 #[test]
 fn the_documentation_names_every_metric() {
-    let text = include_str!("../../../docs/plans.md");
+    let text = include_str!("../../../docs/reference/plans.md");
     for metric in analysis::METRICS {
-        assert!(text.contains(&format!("`{}`", metric.name)), "{} is not in docs/plans.md", metric.name);
+        assert!(
+            text.contains(&format!("`{}`", metric.name)),
+            "{} is not in docs/reference/plans.md",
+            metric.name
+        );
     }
 }
 
 #[test]
 fn the_examples_of_the_documentation_are_right() {
-    let text = include_str!("../../../docs/plans.md");
+    let text = include_str!("../../../docs/reference/plans.md");
     let examples: Vec<&str> =
         text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     let whole: Vec<_> = examples.iter().filter(|example| example.starts_with("name = ")).collect();

@@ -400,7 +400,7 @@ fn spool<R: tables::Packed>(path: &Path, row: impl Fn(u64) -> R) -> R::Columns {
     expected
 }
 
-/// docs/tables.md is a public interface: it lists exactly our columns, in file order, with their types and words.
+/// docs/reference/tables.md is a public interface: it lists exactly our columns, in file order, with their types and words.
 #[test]
 fn the_documentation_lists_every_column() {
     fn check<R: Row>(text: &str) {
@@ -439,7 +439,7 @@ fn the_documentation_lists_every_column() {
         }
         assert_eq!(lines.len(), list.0.len(), "{}: lines and columns", R::TABLE);
     }
-    let text = include_str!("../../../docs/tables.md");
+    let text = include_str!("../../../docs/reference/tables.md");
     check::<Packet>(text);
     check::<SocketSample>(text);
     check::<Io>(text);

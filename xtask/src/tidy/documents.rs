@@ -32,11 +32,23 @@ pub(super) fn findings(root: &Path) -> Result<Vec<String>> {
 /// All pages, relative to the workspace.
 fn pages(root: &Path) -> Result<Vec<String>> {
     let mut pages = vec![ARCHITECTURE.to_owned(), "README.md".to_owned()];
-    for entry in fs::read_dir(root.join("docs")).context("cannot list docs/")? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        pages.extend(name.ends_with(".md").then(|| format!("docs/{name}")));
-    }
+    collect(root, "docs", &mut pages)?;
+    pages.sort();
     Ok(pages)
+}
+
+/// The pages of a folder and of the folders in it.
+fn collect(root: &Path, folder: &str, pages: &mut Vec<String>) -> Result<()> {
+    for entry in fs::read_dir(root.join(folder)).with_context(|| format!("cannot list {folder}/"))? {
+        let entry = entry?;
+        let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
+        if entry.file_type()?.is_dir() {
+            collect(root, &path, pages)?;
+        } else if path.ends_with(".md") {
+            pages.push(path);
+        }
+    }
+    Ok(())
 }
 
 /// Commands that end every process of a name, also those of another user's work on the same machine.

@@ -14,7 +14,7 @@ use e2e::ours::Target;
 use e2e::{Finished, farlun, farlun_path, need, port, run, skip};
 
 const MINUTE: Duration = Duration::from_secs(60);
-const MANUAL: &str = include_str!("../../../../../docs/target.md");
+const MANUAL: &str = include_str!("../../../../../docs/reference/target.md");
 const SAMPLE: &str = include_str!("../../../../../docs/target.toml");
 const SECRETS: &str = "alice the-secret-of-alice\ndisk the-secret-of-the-disk\n";
 
