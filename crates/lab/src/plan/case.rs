@@ -38,7 +38,7 @@ pub struct Bounds {
     pub most: f64,
 }
 
-/// Limiters of the doctor that no setting of a plan produces: see docs/reference/doctor.md, "The matrix".
+/// Limiters of the doctor that no setting of a plan produces: see docs/internals/doctor-checks.md.
 const NOT_PUT_IN: &[Limiter] = &[
     Limiter::Connections,
     Limiter::SeparateStatus,
@@ -129,7 +129,7 @@ fn limiter(value: &Scalar) -> Result<Limiter, String> {
         format!("the doctor has no limiter '{name}'{hint}; docs/reference/limiters.md lists them")
     })?;
     match NOT_PUT_IN.contains(&limiter) {
-        true => Err(format!("'{name}' cannot be put into a load (docs/reference/doctor.md, The matrix)")),
+        true => Err(format!("'{name}' cannot be put into a load (docs/internals/doctor-checks.md)")),
         false => Ok(limiter),
     }
 }
