@@ -18,7 +18,8 @@ fn section(text: &str) -> Vec<String> {
         fields.push(before.to_owned());
         rest = after.to_owned();
     }
-    fields.push(rest.trim_end_matches('.').to_owned());
+    let remedy = rest.split(" - Example: ").next().unwrap_or_default();
+    fields.push(remedy.trim_end_matches('.').to_owned());
     fields
 }
 
