@@ -2,7 +2,7 @@
 //!
 //! Each host is a network namespace with a device (see `device`); usually there are two, `near` and `far`. A thread
 //! reads super-packets from the devices of one end, asks [`link`] when they are due, and writes them to those of the
-//! other end at that time. What makes a run valid is in `docs/wan.md`. This crate decides nothing about the path: `link`
+//! other end at that time. What makes a run valid is in `docs/internals/emulator.md`. This crate decides nothing about the path: `link`
 //! does.
 //!
 //! Reading order: [`run`] is a whole run; `host` makes a namespace, `emulator`, `pump` and `lane` move the

@@ -14,6 +14,7 @@ use std::thread::available_parallelism;
 
 use anyhow::{Context, Result, bail};
 
+use crate::docs;
 use crate::guest;
 use crate::package;
 use crate::packages;
@@ -180,6 +181,9 @@ impl Suite {
     }
 
     fn loopback(&mut self) -> Result<()> {
+        let binary = self.release()?;
+        let outcome = self.steps.run("pages of commands", || docs::check(&binary));
+        keep(&mut self.failure, outcome);
         self.build_ends(ENDS_BUILD, USUAL_ENDS)?;
         // Most of these wait for a peer, a timeout or a process to end.
         if self.selection.parts.contains(&Part::Path) {

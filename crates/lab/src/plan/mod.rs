@@ -1,4 +1,4 @@
-//! Plans: what to run over which paths, and what to expect of it. Format: `docs/plans.md`.
+//! Plans: what to run over which paths, and what to expect of it. Format: `docs/reference/plans.md`.
 //!
 //! TOML in, a typed [`Plan`] out, or every problem of the text with its line. Runs nothing.
 
