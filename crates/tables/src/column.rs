@@ -7,7 +7,7 @@
 //! order, and a column has the same name in the file.
 //!
 //! From the lines follow the struct of plain columns, `append`, the push of a row, the reading of a row, and the visit
-//! ([`Visit`]) from which files, their schema and the check against docs/tables.md are made.
+//! ([`Visit`]) from which files, their schema and the check against docs/reference/tables.md are made.
 
 use event::Instant;
 

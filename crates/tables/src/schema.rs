@@ -202,7 +202,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// As error messages and docs/tables.md call it.
+    /// As error messages and docs/reference/tables.md call it.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Kind::U64 => "uint64",

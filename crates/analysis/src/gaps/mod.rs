@@ -1,9 +1,9 @@
 //! Gaps between packets: bands and lattices in them, named with their period and their likely cause.
 //!
 //! [`Gaps::of`] takes the packets of one connection, data and acknowledgements, with the times at which each passed the
-//! taps. Every tap is looked at alone ([`spacing`], [`comb`], [`groups`]); what is there for the first time has a cause
-//! between this tap and the one before ([`naming`]). Two taps must share a clock. Nothing is named that chance makes
-//! too: `docs/gaps.md` gives the thresholds and where they come from.
+//! taps. Every tap is looked at alone (`spacing`, `comb`, `groups`); what is there for the first time has a cause
+//! between this tap and the one before (`naming`). Two taps must share a clock. Nothing is named that chance makes
+//! too: `docs/reference/gaps.md` gives the thresholds and where they come from.
 
 pub mod capture;
 mod comb;

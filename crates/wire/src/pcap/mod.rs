@@ -1,7 +1,7 @@
 //! Capture files, packet by packet: pcap and pcapng in every byte order and resolution of time.
 //!
 //! [`Decoder`] looks at the beginning of what is left of a file and says what stands there; who owns the file and the
-//! buffer hands on the next bytes; [`write`] makes the blocks of a pcapng file. Packets are not looked into (`inet` does).
+//! buffer hands on the next bytes; [`mod@write`] makes the blocks of a pcapng file. Packets are not looked into (`inet` does).
 //! Read first: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng.
 
 mod classic;
