@@ -3,7 +3,9 @@
 //! Nothing here is part of the product. The three commands share `step` (sections, timings, skips).
 
 mod bench;
+mod docs;
 mod guest;
+mod package;
 mod packages;
 mod step;
 mod suite;
@@ -19,6 +21,9 @@ const USAGE: &str = "usage: cargo xtask COMMAND
                    installs missing Debian packages when root
   guest            the same as test --part guest: Linux's own kernel as a peer
   guest --image    makes the guest's image unless it is cached, and prints its folder
+  docs             writes docs/reference/commands.md and its pages from the flags
+  package          a static binary with manual pages, completions and a systemd unit,
+                   as Debian package and tar archive, in target/package
   tidy             the house rules alone: sources, crate arrows, licences
   tidy --tighten   lowers the bounds in xtask/src/tidy/ratchet.txt that can fall; no bound rises
   tidy --list [RULE [CRATE]]
@@ -39,6 +44,8 @@ fn main() -> ExitCode {
         ["test", selection @ ..] => suite::Selection::parse(selection).and_then(suite::run),
         ["guest"] => suite::Selection::parse(&["--part", "guest"]).and_then(suite::run),
         ["guest", "--image"] => guest::print_image(),
+        ["docs"] => docs::run(),
+        ["package"] => package::run(),
         ["tidy"] => tidy::run(),
         ["tidy", "--tighten"] => tidy::tighten(),
         ["tidy", "--list", filter @ ..] => tidy::list(filter),

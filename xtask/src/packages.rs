@@ -37,6 +37,9 @@ pub(crate) const GUEST: &[&str] =
 /// Somebody else's reader of Parquet, for python3. Debian packages none.
 const PARQUET_READER: &str = "duckdb==2.0.0";
 
+/// Packages for the package part: readers of its manual pages and completions, and namespaces.
+pub(crate) const PACKAGE: &[&str] = &["bash", "iproute2", "man-db", "mount", "util-linux"];
+
 /// Further packages for `cargo xtask bench`.
 pub(crate) const BENCH: &[&str] = &["iperf3", "iproute2", "libiscsi-bin", "tcpdump", "tgt"];
 

@@ -6,7 +6,10 @@ use std::process::Command;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::step;
+use crate::step::{self, Outcome};
+
+/// Arguments of cargo that switch on the features of the workspace. No release has them, but tests and lints cover them.
+pub(crate) const ALL_FEATURES: &[&str] = &["--features", "farlun/pages"];
 
 /// The folder of the workspace's `Cargo.toml`.
 pub(crate) fn root() -> &'static Path {
@@ -43,6 +46,26 @@ pub(crate) fn target_dir() -> Result<PathBuf> {
 /// Builds the release binary, once for everybody who measures or tests it; its path. Runs that it makes name the commit.
 pub(crate) fn release_binary() -> Result<PathBuf> {
     release_binary_of(root(), &target_dir()?, commit().as_deref())
+}
+
+/// Builds the release binary for another target; its path.
+pub(crate) fn release_binary_for(target: &str) -> Result<PathBuf> {
+    let mut build = cargo(&["build", "--release", "--package", "farlun", "--target", target]);
+    if let Some(commit) = commit() {
+        build.env("FARLUN_COMMIT", commit);
+    }
+    step::shown(&mut build)?;
+    Ok(target_dir()?.join(target).join("release/farlun"))
+}
+
+/// The reason to skip a step whose target is not installed and cannot be.
+pub(crate) fn without(target: &str) -> Result<Option<Outcome>> {
+    let sysroot = step::captured(Command::new("rustc").args(["--print", "sysroot"]).current_dir(root()))?;
+    if Path::new(sysroot.trim()).join("lib/rustlib").join(target).exists() {
+        return Ok(None);
+    }
+    let added = step::shown(Command::new("rustup").args(["target", "add", target]).current_dir(root()));
+    Ok(added.err().map(|error| Outcome::Skipped(format!("the target {target} cannot be had: {error:#}"))))
 }
 
 /// Builds the release binary of the checkout at `root` into the folder `target`; its path.

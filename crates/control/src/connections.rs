@@ -11,7 +11,7 @@
 //! help is known late, and a session without it would have to be measured again.
 //!
 //! It sees cuts of windows only where somebody tells: this end of what it sends, the other end of what that sends if it
-//! is of our own kind (`docs/notification.md`). A session that reads from others stays as it was made.
+//! is of our own kind (`docs/reference/notification.md`). A session that reads from others stays as it was made.
 //! Both ends send, and one of them hardly anything: only the windows of the other one count.
 
 use core::time::Duration;

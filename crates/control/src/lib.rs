@@ -2,8 +2,8 @@
 //!
 //! One policy object per connection and end. It is fed what was observed and asked what to do; it has no
 //! clock and does no I/O, so a recorded run can be replayed through it. It never names the protocol: the
-//! initiator and the target translate its decisions. [`Choice`] names the policies; what each is good for, with what
-//! was measured, is in `docs/control.md`, how the default works in `docs/auto.md`.
+//! initiator and the target translate its decisions. [`Choice`] names the policies. `docs/internals/control.md` compares
+//! them, `docs/notebook/control.md` has the figures, `docs/internals/auto.md` the mechanisms of the default.
 
 mod bulk;
 mod connections;

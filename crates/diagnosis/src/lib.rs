@@ -2,7 +2,7 @@
 //!
 //! [`Facts`] describe a load in plain numbers, whatever measured it. [`judge`] turns them into a [`Diagnosis`].
 //! `farlun doctor`, `analyze`, `top` and `stream` share the names of [`Limiter`]. Nothing is measured or read here;
-//! `docs/doctor.md` explains the rules, `docs/limiters.md` lists the limiters.
+//! `docs/reference/doctor.md` explains the rules, `docs/reference/limiters.md` lists the limiters.
 
 pub mod facts;
 mod limiter;

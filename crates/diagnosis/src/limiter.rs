@@ -1,6 +1,6 @@
 //! Limiters of a storage path: one name for one cause, in every instrument, table, plan and document.
 //!
-//! `docs/limiters.md` is this table for users; `tests/reference.rs` keeps the two alike.
+//! `docs/reference/limiters.md` is this table for users; `tests/reference.rs` keeps the two alike.
 
 use serde::{Serialize, Serializer};
 

@@ -1,13 +1,26 @@
-//! `docs/limiters.md` against the enum: a row for every limiter, with its title, layer, instruments and next step.
+//! `docs/reference/limiters.md` against the enum: a section for every limiter, with its title, layer, instruments and next step.
 
 use diagnosis::{Instrument, LIMITERS, Limiter};
 
-/// Cells of the table's rows, without the two lines of its head and without code marks.
-fn rows(text: &str) -> Vec<Vec<String>> {
-    let lines = text.lines().filter(|line| line.starts_with('|')).skip(2);
-    let cells =
-        |line: &str| line.trim_matches('|').split('|').map(|cell| cell.trim().replace('`', "")).collect();
-    lines.map(cells).collect()
+/// Name, title, layer, instruments and next step of each section, without code marks.
+fn sections(text: &str) -> Vec<Vec<String>> {
+    text.split("\n### ").skip(1).map(section).collect()
+}
+
+fn section(text: &str) -> Vec<String> {
+    let text = text.split("\n## ").next().unwrap_or_default().replace('`', "");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let mut rest = words.join(" ");
+    let mut fields = Vec::new();
+    for mark in [" - Meaning: ", ". - Layer: ", ". Seen by: ", ". - Remedy: "] {
+        let (before, after) =
+            rest.split_once(mark).unwrap_or_else(|| panic!("no '{mark}' in a section: {text}"));
+        fields.push(before.to_owned());
+        rest = after.to_owned();
+    }
+    let remedy = rest.split(" - Example: ").next().unwrap_or_default();
+    fields.push(remedy.trim_end_matches('.').to_owned());
+    fields
 }
 
 fn expected(limiter: Limiter) -> Vec<String> {
@@ -23,11 +36,11 @@ fn expected(limiter: Limiter) -> Vec<String> {
 
 #[test]
 fn the_reference_lists_every_limiter_in_the_order_of_the_enum() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limiters.md");
-    let text = std::fs::read_to_string(path).expect("docs/limiters.md");
-    let rows = rows(&text);
-    for (row, limiter) in rows.iter().zip(LIMITERS) {
-        assert_eq!(*row, expected(*limiter), "docs/limiters.md, row of `{}`", limiter.name());
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/limiters.md");
+    let text = std::fs::read_to_string(path).expect("docs/reference/limiters.md");
+    let sections = sections(&text);
+    for (section, limiter) in sections.iter().zip(LIMITERS) {
+        assert_eq!(*section, expected(*limiter), "docs/reference/limiters.md, section `{}`", limiter.name());
     }
-    assert_eq!(rows.len(), LIMITERS.len(), "rows of docs/limiters.md and limiters");
+    assert_eq!(sections.len(), LIMITERS.len(), "sections of docs/reference/limiters.md and limiters");
 }

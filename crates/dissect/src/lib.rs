@@ -5,7 +5,7 @@
 //! totals of the whole capture as a [`Dissection`]. Memory is bounded: connections, out-of-order segments,
 //! unacknowledged segments and outstanding commands share one budget. No input is trusted, and no input causes a panic.
 //!
-//! Nothing is judged here: `analysis` names the limiter of a connection. `docs/analyze.md` defines every figure.
+//! Nothing is judged here: `analysis` names the limiter of a connection. `docs/reference/analyze.md` defines every figure.
 
 mod budget;
 mod connection;

@@ -6,7 +6,7 @@ use dissect::{Count, Dissection, Dissector};
 use wire::iscsi::{BHS_LEN, Pdu};
 use wire::pcap::Packet;
 
-/// Limit of docs/analyze.md; it includes the memory of the test and its harness.
+/// Limit of docs/reference/analyze.md; it includes the memory of the test and its harness.
 const MOST_BYTES: u64 = 512 << 20;
 
 /// Reads of one connection with one segment in `lost_one_in` lost and `keep` bytes of each packet kept.

@@ -10,6 +10,8 @@ mod command_line;
 mod exit;
 mod near_end;
 mod output;
+#[cfg(feature = "pages")]
+mod pages;
 mod secrets;
 mod session;
 mod text_file;
@@ -20,6 +22,10 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
+    #[cfg(feature = "pages")]
+    if let Some(folder) = pages::folder(std::env::args_os()) {
+        return pages::run(&folder);
+    }
     let cli = match command::Cli::try_parse() {
         Ok(cli) => cli,
         Err(help) => {

@@ -134,7 +134,7 @@ pub(crate) struct BulkArgs {
     #[arg(long, value_name = "N", default_value = "auto", value_parser = connections)]
     connections: Count,
     /// What decides blocks, what is outstanding and how it is sent: auto, or for comparison none, study or pace
-    /// (docs/control.md)
+    /// (docs/internals/control.md)
     #[arg(long, value_name = "NAME", default_value_t, hide_default_value = true)]
     policy: Choice,
 }

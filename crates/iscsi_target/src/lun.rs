@@ -286,7 +286,7 @@ impl Lun {
     }
 
     /// Carries out PERSISTENT RESERVE OUT for `nexus`; sessions that it concerns are told. What is to be kept has
-    /// to be written before the command is answered, and is in force when [`Lun::settle`] says so.
+    /// to be written before the command is answered, and is in force when `Lun::settle` says so.
     pub fn persistent_reserve(&mut self, nexus: Nexus, request: Request) -> Result<Reserved, ReserveError> {
         let (change, kept) = self.reservations.out(nexus, request, self.keeper.is_some())?;
         let goes = |(_, attention): &&Notice| *attention == Attention::RegistrationsPreempted;

@@ -1,5 +1,5 @@
 //! What it costs to look at a hundred connections, one by one and in a dump, in processor time: the floor under
-//! `farlun top` (docs/top.md). The connections are over loopback and at rest.
+//! `farlun top` (docs/reference/top.md). The connections are over loopback and at rest.
 
 use std::io;
 use std::net::{TcpListener, TcpStream};

@@ -1,6 +1,6 @@
 //! What a target tells an initiator of our own kind, as the data of an Async Message of the vendor's own (RFC 7143 section
 //! 11.9.1, AsyncEvent 255): its congestion window, and the initiator's part of a line that several share. The format is
-//! `docs/notification.md`.
+//! `docs/reference/notification.md`.
 //!
 //! Only bytes and their meaning: when something is told is decided by `control`, and who is of our own kind by the
 //! private key of the login.

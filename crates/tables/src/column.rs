@@ -7,7 +7,7 @@
 //! Lines are in file order, and a column has the same name in the file.
 //!
 //! The lines generate the struct of plain columns, `append`, the push of a row, the reading of a row, and the visit
-//! ([`Visit`]) that makes files, their schema and the check against docs/tables.md.
+//! ([`Visit`]) that makes files, their schema and the check against docs/reference/tables.md.
 
 use event::Instant;
 

@@ -37,7 +37,9 @@ pub enum TableError {
     #[error("{0}")]
     SchemaVersion(#[from] SchemaVersionError),
     /// The file has no such column, or one of another type.
-    #[error("{path}: column {column}: found {found}, expected {expected}, as docs/tables.md has it")]
+    #[error(
+        "{path}: column {column}: found {found}, expected {expected}, as docs/reference/tables.md has it"
+    )]
     Column {
         /// The file.
         path: PathBuf,
@@ -45,7 +47,7 @@ pub enum TableError {
         column: &'static str,
         /// Value found.
         found: String,
-        /// Value expected by the schema in docs/tables.md.
+        /// Value expected by the schema in docs/reference/tables.md.
         expected: &'static str,
     },
     /// The thread that writes the file ended early.

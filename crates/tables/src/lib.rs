@@ -4,7 +4,7 @@
 //! one file per table, in which one line declares a column (`column.rs`). [`manifest`] has the fields of `run.json` and `cell.json`, [`RunDir`] is the directory that holds
 //! both. A file is written under `NAME.partial` and renamed when it is complete. Tables and manifests
 //! carry [`SCHEMA_VERSION`], and one of another version is refused. Columns, types and units are documented
-//! in `docs/tables.md`. Nothing is computed here (that is `analysis`), and this is the only crate that knows Parquet.
+//! in `docs/reference/tables.md`. Nothing is computed here (that is `analysis`), and this is the only crate that knows Parquet.
 
 mod background;
 mod column;

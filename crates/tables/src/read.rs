@@ -232,7 +232,7 @@ impl Visit for Decode<'_> {
                 path: self.path.to_owned(),
                 column: name,
                 found: format!("'{}'", String::from_utf8_lossy(value.data())),
-                expected: "one of the words in docs/tables.md",
+                expected: "one of the words in docs/reference/tables.md",
             })?);
         }
         Ok(())

@@ -202,7 +202,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Name in error messages and docs/tables.md.
+    /// Name in error messages and docs/reference/tables.md.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Kind::U64 => "uint64",

@@ -400,7 +400,7 @@ fn spool<R: tables::Packed>(path: &Path, row: impl Fn(u64) -> R) -> R::Columns {
     expected
 }
 
-/// docs/tables.md is a public interface: it lists exactly our columns, in file order, with their types and words.
+/// The pages of the tables are a public interface: they list exactly our columns, in file order, with their types and words.
 #[test]
 fn the_documentation_lists_every_column() {
     fn check<R: Row>(text: &str) {
@@ -429,17 +429,23 @@ fn the_documentation_lists_every_column() {
         let Ok(()) = R::visit(&mut R::Columns::default(), &mut list);
         let (_, section) = text.split_once(&format!("\n## {}\n", R::TABLE)).expect(R::TABLE);
         let section = section.split("\n## ").next().unwrap_or_default();
-        let lines = section.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| column |"));
-        let lines: Vec<&str> = lines.collect();
-        for (line, (name, kind, words)) in lines.iter().zip(&list.0) {
-            assert!(line.starts_with(&format!("| {name} | {kind} | ")), "{}: {name}: {line}", R::TABLE);
+        // A column is an item of a list: `NAME` (TYPE, UNIT): MEANING.
+        let items = section.split("\n- `").skip(1).map(|item| item.split("\n\n").next().unwrap_or_default());
+        let items: Vec<&str> = items.filter(|item| item.contains("` (")).collect();
+        for (item, (name, kind, words)) in items.iter().zip(&list.0) {
+            let typed = item.strip_prefix(&format!("{name}` ({kind}"));
+            let is_typed = typed.is_some_and(|rest| rest.starts_with("): ") || rest.starts_with(", "));
+            assert!(is_typed, "{}: {name} ({kind}): {item}", R::TABLE);
             for word in words {
-                assert!(line.contains(&format!("`{word}`")), "{}: {name}: {word}: {line}", R::TABLE);
+                assert!(item.contains(&format!("`{word}`")), "{}: {name}: {word}: {item}", R::TABLE);
             }
         }
-        assert_eq!(lines.len(), list.0.len(), "{}: lines and columns", R::TABLE);
+        assert_eq!(items.len(), list.0.len(), "{}: items and columns", R::TABLE);
     }
-    let text = include_str!("../../../docs/tables.md");
+    let text = concat!(
+        include_str!("../../../docs/reference/tables.md"),
+        include_str!("../../../docs/reference/tables-requests.md")
+    );
     check::<Packet>(text);
     check::<SocketSample>(text);
     check::<Io>(text);

@@ -2,7 +2,7 @@
 //!
 //! Each host is a network namespace with a device; usually there are two, `near` and `far`. A thread reads
 //! super-packets from the devices of one end, takes their schedule from [`link`], and writes them to the devices of
-//! the other end at that time. The conditions of a valid run are in `docs/wan.md`. This crate decides nothing about
+//! the other end at that time. The conditions of a valid run are in `docs/reference/wan.md`. This crate decides nothing about
 //! the path: `link` does.
 //!
 //! Reading order: [`run()`] is a whole run; `namespaces` makes the hosts, `commands` runs programs on them,

@@ -1,4 +1,4 @@
-//! What libiscsi's test suite says of a target, held against what `docs/conformance.md` says it will.
+//! What libiscsi's test suite says of a target, held against what `docs/reference/conformance.md` says it will.
 //!
 //! CUnit counts a test that skips itself as passed, so verdicts are read from the log and never from its summary. The
 //! document is the only list of expected skips and failures: tables of tests, the LUNs they end so on, and the reason.
@@ -72,7 +72,7 @@ fn unfinished(verdicts: &mut BTreeMap<String, Verdict>, running: Option<(String,
     }
 }
 
-/// `docs/conformance.md`, as far as the tests hold it.
+/// `docs/reference/conformance.md`, as far as the tests hold it.
 pub struct Document {
     exceptions: Vec<Exception>,
     results: Vec<Result>,
@@ -99,7 +99,7 @@ impl Document {
     /// Reads the document of this tree.
     #[track_caller]
     pub fn read() -> Document {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/conformance.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/conformance.md");
         let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
         Document::parse(&text)
     }
@@ -140,20 +140,23 @@ impl Document {
             if verdict.word() != written {
                 let said = if let Verdict::Failed(said) = verdict { said.trim() } else { "" };
                 found.push(format!(
-                    "{test} {}, and docs/conformance.md says {written} {said}",
+                    "{test} {}, and docs/reference/conformance.md says {written} {said}",
                     verdict.word()
                 ));
             }
         }
         for it in here.iter().filter(|it| !verdicts.keys().any(|test| it.covers(test))) {
-            found.push(format!("there is no test {}, and docs/conformance.md says {}", it.test, it.word));
+            found.push(format!(
+                "there is no test {}, and docs/reference/conformance.md says {}",
+                it.test, it.word
+            ));
         }
         let counts = [PASSED, SKIPPED, FAILED]
             .map(|word| verdicts.values().filter(|verdict| verdict.word() == word).count());
         let written = self.results.iter().find(|result| result.lun == lun).map(|result| result.counts);
         if written != Some(counts) {
             found.push(format!(
-                "passed, skipped, failed are {counts:?}; for `{lun}` docs/conformance.md says {written:?}"
+                "passed, skipped, failed are {counts:?}; for `{lun}` docs/reference/conformance.md says {written:?}"
             ));
         }
         found
@@ -175,7 +178,7 @@ fn table(text: &str, heading: &str) -> Vec<Vec<String>> {
     let lines =
         text.lines().skip_while(|line| *line != heading).skip(1).take_while(|line| !line.starts_with("## "));
     let rows: Vec<_> = lines.filter(|line| line.starts_with('|')).skip(2).map(cells).collect();
-    assert!(!rows.is_empty(), "docs/conformance.md has no table below `{heading}`");
+    assert!(!rows.is_empty(), "docs/reference/conformance.md has no table below `{heading}`");
     rows
 }
 
@@ -257,11 +260,11 @@ FAILED
             [("Read6.BeyondEol", Verdict::Skipped), ("A.B", Verdict::Passed), ("C.D", Verdict::Passed)];
         assert_eq!(differences("memory", &as_written), "");
         for (place, verdict, expected) in [
-            (1, failed(), "A.B failed, and docs/conformance.md says passed why\n"),
-            (1, failed(), "[1, 1, 1]; for `memory` docs/conformance.md says Some([2, 1, 0])"),
-            (1, Verdict::Skipped, "A.B skipped, and docs/conformance.md says passed"),
-            (0, Verdict::Passed, "Read6.BeyondEol passed, and docs/conformance.md says skipped"),
-            (0, failed(), "Read6.BeyondEol failed, and docs/conformance.md says skipped why"),
+            (1, failed(), "A.B failed, and docs/reference/conformance.md says passed why\n"),
+            (1, failed(), "[1, 1, 1]; for `memory` docs/reference/conformance.md says Some([2, 1, 0])"),
+            (1, Verdict::Skipped, "A.B skipped, and docs/reference/conformance.md says passed"),
+            (0, Verdict::Passed, "Read6.BeyondEol passed, and docs/reference/conformance.md says skipped"),
+            (0, failed(), "Read6.BeyondEol failed, and docs/reference/conformance.md says skipped why"),
         ] {
             let mut other = as_written.clone();
             other[place].1 = verdict;
@@ -272,11 +275,15 @@ FAILED
             ("memory", &as_written[1..], "there is no test Read6.BeyondEol, and"),
             ("file", &as_written, "there is no test Sanitize.*, and"),
             ("file", &as_written, "says None"),
-            ("large", &as_written, "there is no test Inquiry.Limits, and docs/conformance.md says failed"),
+            (
+                "large",
+                &as_written,
+                "there is no test Inquiry.Limits, and docs/reference/conformance.md says failed",
+            ),
             (
                 "large",
                 &[("Inquiry.Limits", Verdict::Passed)],
-                "Limits passed, and docs/conformance.md says failed",
+                "Limits passed, and docs/reference/conformance.md says failed",
             ),
             ("file", &[("Sanitize.Crypto", Verdict::Passed)], "Sanitize.Crypto passed, and"),
         ] {

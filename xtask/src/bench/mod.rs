@@ -2,7 +2,7 @@
 //!
 //! Sides run in interleaved rounds (`rounds`). Beside others a figure is the median of the ratios within a round, and its
 //! bound is part of the row; beside another build the interval of that median decides (`against`). Not a test: it wants a
-//! quiet machine and some minutes. Rows are printed as Markdown, for docs/benchmarks.md.
+//! quiet machine and some minutes. Rows are printed as Markdown, for docs/notebook/benchmarks.md.
 
 mod against;
 mod args;

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::tally::{Tally, Test};
-use crate::workspace::cargo;
+use crate::workspace::{ALL_FEATURES, cargo};
 
 /// A running binary tells of its progress no more often.
 const PROGRESS: Duration = Duration::from_secs(15);
@@ -46,6 +46,7 @@ pub(super) struct Side<'a> {
 pub(super) fn build(arguments: &[&str]) -> Result<Vec<Binary>> {
     let mut command =
         cargo(&["test", "--no-run", "--message-format", "json-render-diagnostics", "--workspace"]);
+    command.args(ALL_FEATURES);
     let mut child = command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let mut said = String::new();
     child.stdout.take().context("cargo has no standard output")?.read_to_string(&mut said)?;

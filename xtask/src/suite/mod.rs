@@ -14,7 +14,9 @@ use std::thread::available_parallelism;
 
 use anyhow::{Context, Result, bail};
 
+use crate::docs;
 use crate::guest;
+use crate::package;
 use crate::packages;
 use crate::step::{Outcome, Steps};
 use crate::workspace;
@@ -95,7 +97,7 @@ impl Suite {
                 Part::Loopback => self.loopback()?,
                 Part::Path => self.path()?,
                 Part::Guest => self.guest()?,
-                Part::Package => self.steps.run("farlun on musl", statics::musl)?,
+                Part::Package => self.package()?,
             }
         }
         match self.failure.take() {
@@ -179,6 +181,9 @@ impl Suite {
     }
 
     fn loopback(&mut self) -> Result<()> {
+        let binary = self.release()?;
+        let outcome = self.steps.run("pages of commands", || docs::check(&binary));
+        keep(&mut self.failure, outcome);
         self.build_ends(ENDS_BUILD, USUAL_ENDS)?;
         // Most of these wait for a peer, a timeout or a process to end.
         if self.selection.parts.contains(&Part::Path) {
@@ -213,6 +218,24 @@ impl Suite {
         self.build_ends("guest tests: build", &[GUEST])?;
         // A guest keeps one processor busy.
         self.ends("guest tests", processors(), &[GUEST])
+    }
+
+    /// Packages are made, installed, run and removed; nothing of it is left on this machine but the files in the build folder.
+    fn package(&mut self) -> Result<()> {
+        let Suite { steps, .. } = self;
+        steps.run("farlun on musl", statics::musl)?;
+        let mut made = None;
+        steps.run("packages: build", || {
+            if let Some(missing) = workspace::without(&package::static_target())? {
+                return Ok(missing);
+            }
+            made = Some(package::make()?);
+            Ok(Outcome::Passed)
+        })?;
+        match &made {
+            Some(made) => steps.run("packages: install, run, remove", || package::trial(made)),
+            None => Ok(()),
+        }
     }
 
     /// On a quiet machine nearly every check decides.

@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 /// A part of the tests. Each builds its own needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
-    /// Formatting, house rules, licences, clippy, pure crates on wasm32.
+    /// Formatting, house rules, licences, clippy, documentation, pure crates on wasm32.
     Static,
     /// Tests beside the code and simulations.
     Unit,
@@ -15,7 +15,7 @@ pub(crate) enum Part {
     Path,
     /// Linux's own initiator and target, in a virtual machine.
     Guest,
-    /// Packaging: builds for other targets.
+    /// The static build, and packages that are installed, run and removed.
     Package,
 }
 

@@ -1,13 +1,13 @@
 //! Checks that run no code of the product.
 
-use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Result, bail};
 
+use crate::package;
 use crate::step::{self, Outcome, Steps};
 use crate::tidy;
-use crate::workspace::{self, cargo};
+use crate::workspace::{self, ALL_FEATURES, cargo};
 
 /// Runs them, the cheapest first.
 pub(super) fn run(steps: &mut Steps) -> Result<()> {
@@ -15,8 +15,10 @@ pub(super) fn run(steps: &mut Steps) -> Result<()> {
     steps.run("tidy", house_rules)?;
     steps.run("licences and sources", deny)?;
     steps.run("clippy", || {
-        passed(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))
+        let mut clippy = cargo(&["clippy", "--workspace", "--all-targets"]);
+        passed(clippy.args(ALL_FEATURES).args(["--", "--deny", "warnings"]))
     })?;
+    steps.run("documentation of the crates", documentation)?;
     steps.run("pure crates on wasm32", wasm)
 }
 
@@ -44,10 +46,16 @@ fn deny() -> Result<Outcome> {
     passed(&mut cargo(&["deny", "check", "bans", "licenses", "sources"]))
 }
 
+/// Links of the crates' documentation lead somewhere. Doc comments of the binary are its help.
+fn documentation() -> Result<Outcome> {
+    let mut doc = cargo(&["doc", "--workspace", "--lib", "--no-deps", "--keep-going"]);
+    passed(doc.env("RUSTDOCFLAGS", "--deny warnings"))
+}
+
 /// The crates without I/O build where there is none, and name no clock: `xtask/pure/clippy.toml` lists what they may not call.
 fn wasm() -> Result<Outcome> {
     const TARGET: &str = "wasm32-unknown-unknown";
-    if let Some(missing) = without(TARGET)? {
+    if let Some(missing) = workspace::without(TARGET)? {
         return Ok(missing);
     }
     let crates: Vec<&str> = tidy::PURE.iter().flat_map(|name| ["--package", name]).collect();
@@ -61,22 +69,10 @@ fn wasm() -> Result<Outcome> {
 
 /// A binary that runs on any Linux is one for musl: it compiles without warnings.
 pub(super) fn musl() -> Result<Outcome> {
-    const TARGET: &str = "x86_64-unknown-linux-musl";
-    if let Some(missing) = without(TARGET)? {
+    let target = package::static_target();
+    if let Some(missing) = workspace::without(&target)? {
         return Ok(missing);
     }
-    let clippy = ["clippy", "--workspace", "--target", TARGET, "--", "--deny", "warnings"];
+    let clippy = ["clippy", "--workspace", "--target", &target, "--", "--deny", "warnings"];
     passed(&mut cargo(&clippy))
-}
-
-/// The reason to skip a step whose target is not installed and cannot be.
-fn without(target: &str) -> Result<Option<Outcome>> {
-    let sysroot =
-        step::captured(Command::new("rustc").args(["--print", "sysroot"]).current_dir(workspace::root()))?;
-    if Path::new(sysroot.trim()).join("lib/rustlib").join(target).exists() {
-        return Ok(None);
-    }
-    let added =
-        step::shown(Command::new("rustup").args(["target", "add", target]).current_dir(workspace::root()));
-    Ok(added.err().map(|error| Outcome::Skipped(format!("the target {target} cannot be had: {error:#}"))))
 }

@@ -93,6 +93,8 @@ const RESERVED: &[(&str, &[&str], &str)] = &[
     ("libc", &["net"], "system calls live in `net` behind a safe function"),
     ("parquet", &["tables"], "tables are read and written through `tables`"),
     ("clap", &["farlun"], "flags are parsed in the binary; libraries take plain structs"),
+    ("clap_complete", &["farlun"], "completions are made from the flags, and those are in the binary"),
+    ("clap_mangen", &["farlun"], "manual pages are made from the flags, and those are in the binary"),
     ("indicatif", &["farlun"], "libraries report progress as numbers; the binary draws it"),
     ("syn", &["xtask"], "sources are parsed for the house rules alone"),
     (

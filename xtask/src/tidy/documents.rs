@@ -1,5 +1,5 @@
-//! Pages are about this tree: every path that one names exists, and ARCHITECTURE.md has a paragraph for every crate. No page
-//! signals processes by their name.
+//! Pages are about this tree: every path and every link of one leads somewhere, and ARCHITECTURE.md has a paragraph for every
+//! crate. Pages and lines in `docs/` are short. No page signals processes by their name.
 
 use std::fs;
 use std::path::Path;
@@ -9,11 +9,16 @@ use anyhow::{Context, Result};
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 /// Most lines of that page.
 const ARCHITECTURE_LINES_MAX: usize = 200;
+/// Most lines of a page in `docs/`.
+const LINES_MAX: usize = 250;
+/// Most characters of a line there.
+const LINE_MAX: usize = 120;
 
 /// Beginnings of the paths of this workspace; other words in backquotes are not looked at.
-const ROOTS: &[&str] = &["crates/", "docs/", "experiments/", "fuzz/", "tests/", "xtask/"];
+const ROOTS: &[&str] = &["crates/", "docs/", "experiments/", "fuzz/", "packaging/", "tests/", "xtask/"];
 
-/// Paths that a page names and that do not exist, crates without a paragraph and an invariant, signals by name.
+/// Paths and links that lead nowhere, pages and lines that are too long, crates without a paragraph and an invariant, signals
+/// by name.
 pub(super) fn findings(root: &Path) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     for page in pages(root)? {
@@ -22,6 +27,10 @@ pub(super) fn findings(root: &Path) -> Result<Vec<String>> {
             findings.push(format!("{page}: `{path}` is not there: name what took its place"));
         }
         findings.extend(signals_by_name(&page, &text));
+        if page.starts_with("docs/") {
+            findings.extend(lengths(&page, &text));
+            findings.extend(dead_links(root, &page, &text));
+        }
         if page == ARCHITECTURE {
             findings.extend(architecture(root, &text)?);
         }
@@ -31,12 +40,76 @@ pub(super) fn findings(root: &Path) -> Result<Vec<String>> {
 
 /// All pages, relative to the workspace.
 fn pages(root: &Path) -> Result<Vec<String>> {
-    let mut pages = vec![ARCHITECTURE.to_owned(), "README.md".to_owned()];
-    for entry in fs::read_dir(root.join("docs")).context("cannot list docs/")? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        pages.extend(name.ends_with(".md").then(|| format!("docs/{name}")));
-    }
+    let mut pages: Vec<String> =
+        [ARCHITECTURE, "README.md", "CONTRIBUTING.md", "SECURITY.md"].map(str::to_owned).into();
+    collect(root, "docs", &mut pages)?;
+    pages.sort();
     Ok(pages)
+}
+
+/// The pages of a folder and of the folders in it.
+fn collect(root: &Path, folder: &str, pages: &mut Vec<String>) -> Result<()> {
+    for entry in fs::read_dir(root.join(folder)).with_context(|| format!("cannot list {folder}/"))? {
+        let entry = entry?;
+        let path = format!("{folder}/{}", entry.file_name().to_string_lossy());
+        if entry.file_type()?.is_dir() {
+            collect(root, &path, pages)?;
+        } else if path.ends_with(".md") {
+            pages.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// A page that is too long, and lines that are.
+fn lengths(page: &str, text: &str) -> Vec<String> {
+    let lines = text.lines().count();
+    let page_too_long = (lines > LINES_MAX).then(|| {
+        format!(
+            "{page}: {lines} lines, {LINES_MAX} at most: split it by task, or move history to docs/notebook/"
+        )
+    });
+    let long = (1..).zip(text.lines()).map(|(number, line)| (number, line.chars().count()));
+    let long = long.filter(|(_, length)| *length > LINE_MAX).map(|(number, length)| {
+        format!(
+            "{page}:{number}: {length} characters, {LINE_MAX} at most: break the line; make a wide table a list"
+        )
+    });
+    page_too_long.into_iter().chain(long).collect()
+}
+
+/// Links to files that do not exist, and to headings that the page in `docs/` does not have.
+fn dead_links(root: &Path, page: &str, text: &str) -> Vec<String> {
+    let folder = Path::new(page).parent().unwrap_or(Path::new(""));
+    let dead = |link: &&str| {
+        let (path, heading) = link.split_once('#').unwrap_or((link, ""));
+        let target = if path.is_empty() { root.join(page) } else { root.join(folder).join(path) };
+        let is_page = heading.is_empty() || !path.ends_with(".md") && !path.is_empty();
+        !target.exists()
+            || !is_page
+                && !fs::read_to_string(&target).is_ok_and(|text| headings(&text).any(|it| it == heading))
+    };
+    let links = links(text).filter(|link| !link.contains("://"));
+    links.filter(dead).map(|link| format!("{page}: the link ({link}) leads nowhere: name its page")).collect()
+}
+
+/// Targets of the links of a page, outside of blocks of code.
+fn links(text: &str) -> impl Iterator<Item = &str> {
+    let prose = text.split("```").step_by(2);
+    prose.flat_map(|part| part.split("](").skip(1)).filter_map(|rest| rest.split([')', '\n']).next())
+}
+
+/// Anchors of the headings of a page, as forges make them.
+fn headings(text: &str) -> impl Iterator<Item = String> {
+    let titles = text.lines().filter(|line| line.starts_with('#'));
+    titles.map(|line| {
+        let kept = line.trim_start_matches('#').trim().chars().filter_map(|letter| match letter {
+            ' ' => Some('-'),
+            letter if letter.is_alphanumeric() || letter == '-' || letter == '_' => Some(letter),
+            _ => None,
+        });
+        kept.collect::<String>().to_lowercase()
+    })
 }
 
 /// Commands that end every process of a name, also those of another user's work on the same machine.
@@ -85,7 +158,33 @@ fn paths(text: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{paths, signals_by_name};
+    use std::fs;
+
+    use super::{dead_links, lengths, paths, signals_by_name};
+
+    #[test]
+    fn pages_and_their_lines_are_short() {
+        let count = |text: &str| lengths("docs/page.md", text).len();
+        assert_eq!(count(&"line\n".repeat(250)), 0);
+        assert_eq!(count(&"line\n".repeat(251)), 1);
+        assert_eq!(count(&"µ".repeat(120)), 0, "characters, not bytes");
+        assert_eq!(count(&"x".repeat(121)), 1);
+    }
+
+    #[test]
+    fn links_lead_to_a_page_and_a_heading() {
+        let root = tempfile::tempdir().expect("a temporary folder");
+        fs::create_dir(root.path().join("docs")).expect("a writable folder");
+        fs::write(root.path().join("docs/other.md"), "# Other\n\n## `auto`: a policy\n").expect("a page");
+        for (text, count) in [
+            ("[a](other.md) and [b](other.md#auto-a-policy) and [c](https://example.org/x)", 0),
+            ("[a](missing.md)", 1),
+            ("[a](other.md#missing)", 1),
+            ("```\n[a](missing.md)\n```", 0),
+        ] {
+            assert_eq!(dead_links(root.path(), "docs/page.md", text).len(), count, "{text}");
+        }
+    }
 
     #[test]
     fn a_page_signals_one_process() {

@@ -1,7 +1,7 @@
 //! Diagnosis of dissected captures: the limiter of each connection, as far as one tap can tell.
 //!
 //! `dissect` finds connections, PDUs and commands in anybody's packets. Here each connection gets a verdict
-//! ([`DiagnosedCapture`]), and one of them a packet transfer diagram ([`DiagramSink`]). `docs/analyze.md` defines every
+//! ([`DiagnosedCapture`]), and one of them a packet transfer diagram ([`DiagramSink`]). `docs/reference/analyze.md` defines every
 //! figure.
 
 mod black_hole;

@@ -1,7 +1,7 @@
 //! The policy `study`: the congestion-window control study's, as its authors describe it. One block outstanding, as
 //! large as the sender's window: what is left of it after a cut by the sender's own device, and the limit once it has
 //! been stable. Nothing is paced, nothing else follows the path. The sender of reads tells its window by notification
-//! (`docs/notification.md`); without that the block stays as it began.
+//! (`docs/reference/notification.md`); without that the block stays as it began.
 
 use event::{WindowKind, WindowNotice};
 

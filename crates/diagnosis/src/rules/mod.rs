@@ -1,7 +1,7 @@
 //! Rules from facts to a diagnosis.
 //!
 //! `concurrency`, `tcp`, `latency` and `capacity` find limiters, each with its effect on the load. `model` predicts the
-//! load without one of them, `judge` orders the verdicts. `docs/doctor.md` explains the method.
+//! load without one of them, `judge` orders the verdicts. `docs/reference/doctor.md` explains the method.
 
 mod capacity;
 mod concurrency;

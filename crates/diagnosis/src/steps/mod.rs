@@ -5,7 +5,7 @@
 //! latency, and ≤ the lowest rate). A limiter that follows the depth is the caller's; one that follows the number of
 //! connections is a connection's; one that follows neither is shared: the line, the store, a CPU.
 //!
-//! No clock and no I/O: the instrument that runs the loads has both. `docs/doctor.md` explains the steps to users.
+//! No clock and no I/O: the instrument that runs the loads has both. `docs/reference/doctor.md` explains the steps to users.
 
 mod ceiling;
 mod curve;

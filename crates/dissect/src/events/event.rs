@@ -70,7 +70,7 @@ pub enum ConnectionEvent {
         /// Opcode of the refused PDU, if captured.
         opcode: Option<u8>,
     },
-    /// A ping without an answer within [`TIMEOUT_NS`]: RFC 7143 sections 11.18 and 11.19.
+    /// A ping without an answer within `TIMEOUT_NS`: RFC 7143 sections 11.18 and 11.19.
     NopTimeout,
     /// A task management function: RFC 7143 sections 11.5 and 11.6.
     TaskManagement {

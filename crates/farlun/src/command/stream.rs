@@ -43,6 +43,7 @@ pub(crate) struct StreamArgs {
 #[derive(Subcommand, Debug)]
 enum Serve {
     /// Be the far end, for one run after the other
+    #[command(after_help = "Example: farlun stream serve --listen 10.0.0.7:5201")]
     Serve(ServeArgs),
 }
 

@@ -40,7 +40,7 @@ pub struct Config {
     pub chap: Option<ChapTarget>,
     /// Rights of initiators.
     pub initiators: InitiatorRights,
-    /// Digests that its connections may have, the preferred one first; see [`Wishes`].
+    /// Digests that its connections may have, the preferred one first; see [`Wishes`](proto::params::Wishes).
     pub digests: &'static [Digest],
     /// Congestion control of its connections; the system's if `None`.
     pub congestion: Option<String>,

@@ -1,4 +1,4 @@
-//! Plans: loads, paths and expectations. Format: `docs/plans.md`.
+//! Plans: loads, paths and expectations. Format: `docs/reference/plans.md`.
 //!
 //! TOML in, a typed [`Plan`] out, or every problem of the text with its line. Runs nothing. A key of a plan is in
 //! `keys`, an expectation in `checks`, their reading in `read`.

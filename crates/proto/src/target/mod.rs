@@ -413,7 +413,7 @@ impl Session {
     }
 
     /// The task writes `wanted_bytes` (at most what the initiator expected): [`Event::Received`] follows.
-    /// `token` names the payload in [`Segment`] and [`Data`].
+    /// `token` names the payload in [`Segment`], [`Event::Late`], [`Event::Received`] and [`Event::Damaged`].
     pub fn receive(&mut self, task: TaskId, token: u64, wanted_bytes: u32) {
         let key = task.0 as usize;
         let task = &mut self.tasks[key];

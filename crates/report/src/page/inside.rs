@@ -65,7 +65,7 @@ pub(super) fn layers(cells: &[Inside]) -> String {
         }
         body.push_str("</details>");
     }
-    let text = "Where requests are between the caller and the store, and back. docs/layers.md says how to read these pictures.";
+    let text = "Where requests are between the caller and the store, and back. docs/internals/layers.md says how to read these pictures.";
     section("layers", "Layers", text, &body)
 }
 
@@ -79,4 +79,4 @@ const PACKETS: &str = "Packets and super-packets of the busiest connection, some
                        that sent them to the one that got them. Drag to zoom, from seconds to microseconds; point at an arrow for the PDUs and bytes in it.";
 
 const GAPS: &str = "Time between a packet and the one before, where it was sent and where it was received. A band is a gap that \
-                    many have; a lattice are beginnings that keep a clock. docs/gaps.md says how causes are told apart.";
+                    many have; a lattice are beginnings that keep a clock. docs/notebook/gaps.md says how causes are told apart.";

@@ -66,7 +66,7 @@ pub(super) fn verdicts(body: &str) -> String {
         return String::new();
     }
     let text = "What limits each load, what shows it, what to change, and what that would gain; cells that the same thing \
-                limits are one line. Found in the tables of the first valid repeat, as docs/doctor.md tells.";
+                limits are one line. Found in the tables of the first valid repeat, as docs/reference/doctor.md tells.";
     section("verdicts", "What limits", text, body)
 }
 
@@ -117,7 +117,7 @@ pub(super) fn ends(tour: &Tour) -> String {
     let Some(table) = windows::table(tour) else { return String::new() };
     let text = "Windows are those of the connection that sent most, over the window of the figures: the sender's congestion \
                 window, and what its receiver offered. A load is full when it first carries 95 % of the line. 100 % of CPU \
-                is one processor. Limited by: of streams what both ends tell (docs/stream.md), of requests what the doctor \
+                is one processor. Limited by: of streams what both ends tell (docs/reference/stream.md), of requests what the doctor \
                 finds. Beside streams what the study of a stream around the world had at that round trip, over \
                 10 Gb/s with the bus of its hosts as the limit; its CPU is that of sender and receiver.";
     section("ends", "What both ends had", text, &table.html("table-ends"))

@@ -1,7 +1,7 @@
 //! The release binary with Linux's own stacks as peers: open-iscsi as the initiator of our target, LIO as the target of our
 //! initiator. Both run in a virtual machine without hardware help.
 //!
-//! `machine` boots it and runs scripts in it. `cargo xtask guest` makes its image and runs these tests; `docs/guest.md` is
+//! `machine` boots it and runs scripts in it. `cargo xtask guest` makes its image and runs these tests; `docs/internals/guest.md` is
 //! their manual.
 
 mod bad_ends;

@@ -10,7 +10,7 @@ use crate::machine::site::{Site, lun, set_mib};
 use crate::machine::{self, Machine};
 use crate::open_iscsi::{configure, disk, login, logout};
 
-/// Rule of udev with which Linux takes a new size by itself, as the manual has it (`docs/target.md`).
+/// Rule of udev with which Linux takes a new size by itself, as the manual has it (`docs/reference/target-reload.md`).
 const RULE: &str =
     r#"ACTION=="change", SUBSYSTEM=="scsi", ENV{SDEV_UA}=="CAPACITY_DATA_HAS_CHANGED", ATTR{rescan}="1""#;
 

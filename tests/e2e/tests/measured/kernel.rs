@@ -84,7 +84,7 @@ fn a_loss_on_the_line_is_seen_with_windows_and_round_trips() {
     let near = format!("exec {farlun} read iscsi://{FAR}/{iqn}/0 --length 8MiB --output {}", copy.display());
     let (_, table) = or_undecided!(traced("--delay 5ms --rate 200mbit --loss far:packets:2000", &far, &near));
     // The packet is sent again by a timer, and what happens in the idle task of a second processor is not always
-    // sampled (docs/wan.md); that the window is cut for a loss is.
+    // sampled (docs/internals/emulator.md); that the window is cut for a loss is.
     let again = places(&table, KernelEvent::Retransmitted, Host::Far, 3260);
     assert!(again.iter().all(|row| table.host_number[*row] == 100), "of the host that sends");
     let changes = places(&table, KernelEvent::State, Host::Far, 3260);

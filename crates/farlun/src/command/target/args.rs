@@ -56,7 +56,7 @@ Options of a LUN:
 Each is there once at most; fault may come again, and delay once for reads and once for writes.
 
 LUNs given as flags are numbered from 0 in their order. The target ends on SIGINT or SIGTERM; with --config it
-reads the file again on SIGHUP. The manual is docs/target.md.")]
+reads the file again on SIGHUP. The manual is docs/reference/target.md.")]
 pub(crate) struct TargetArgs {
     /// What to serve, such as memory:4GiB or file:PATH,ro (see below); once per LUN, 256 at most
     #[arg(long = "lun", value_name = "LUN", required_unless_present = "config")]
@@ -105,7 +105,7 @@ pub(crate) struct TargetArgs {
     /// Congestion control of the connections, such as cubic [default: the system's]
     #[arg(long = "cc", value_name = "NAME")]
     pub(super) congestion: Option<String>,
-    /// What decides how the connections send: auto, or for comparison none, study or pace (docs/control.md)
+    /// What decides how the connections send: auto, or for comparison none, study or pace (docs/internals/control.md)
     /// [default: auto]
     #[arg(long, value_name = "NAME")]
     pub(super) policy: Option<Choice>,

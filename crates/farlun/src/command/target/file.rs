@@ -1,5 +1,5 @@
 //! The configuration file: TOML in, what it says out, or every problem of it with its place. Format:
-//! `docs/target.md`.
+//! `docs/reference/target.md`.
 //!
 //! Files that it names are read for their secrets; LUNs are not opened here.
 

@@ -27,7 +27,7 @@ const KEYS: u64 = 1;
 ///
 /// Connections of tgt, LIO, open-iscsi, farlun and any other, in every network namespace that you may
 /// enter; up to a hundred looks a second at each whose window is in use, fewer where there are many.
-/// Needs no privilege; without it the processes and namespaces of others are closed. docs/top.md says how
+/// Needs no privilege; without it the processes and namespaces of others are closed. docs/reference/top.md says how
 /// to read it. Keys: q quits, s sorts by the next column, p pauses.
 #[derive(clap::Args, Debug)]
 #[command(

@@ -2,7 +2,7 @@
 //! tables alone, and then every setting that could be the cause is relieved in turn and the load run again. A verdict
 //! is right if its setting gains about as much as the best one.
 //!
-//! Cells are the public commands, as in every plan. See docs/doctor.md, "The matrix".
+//! Cells are the public commands, as in every plan. See docs/internals/doctor-checks.md.
 
 mod draw;
 mod examine;

@@ -38,7 +38,7 @@ pub struct Bounds {
     pub most: f64,
 }
 
-/// Limiters of the doctor that no setting of a plan produces: see docs/doctor.md, "The matrix".
+/// Limiters of the doctor that no setting of a plan produces: see docs/internals/doctor-checks.md.
 const NOT_PUT_IN: &[Limiter] = &[
     Limiter::Connections,
     Limiter::SeparateStatus,
@@ -126,10 +126,10 @@ fn limiter(value: &Scalar) -> Result<Limiter, String> {
     let limiter = Limiter::named(name).filter(of_doctor).ok_or_else(|| {
         let known = LIMITERS.iter().filter(|limiter| of_doctor(limiter)).map(|limiter| limiter.name());
         let hint = document::instead(name, known);
-        format!("the doctor has no limiter '{name}'{hint}; docs/limiters.md lists them")
+        format!("the doctor has no limiter '{name}'{hint}; docs/reference/limiters.md lists them")
     })?;
     match NOT_PUT_IN.contains(&limiter) {
-        true => Err(format!("'{name}' cannot be put into a load (docs/doctor.md, The matrix)")),
+        true => Err(format!("'{name}' cannot be put into a load (docs/internals/doctor-checks.md)")),
         false => Ok(limiter),
     }
 }

@@ -1,4 +1,4 @@
-//! Our target under libiscsi's test suite: every test of it has the verdict that `docs/conformance.md` says.
+//! Our target under libiscsi's test suite: every test of it has the verdict that `docs/reference/conformance.md` says.
 //!
 //! Each run has a fresh target, to which the suite holds two sessions: its tests of several paths need a second. Most
 //! of a run is waiting for what must not come, so that the runs go side by side.
@@ -45,7 +45,7 @@ fn expect_as_written(name: &str, lun: &str) {
     let found = Document::read().differences(name, &verdicts(&log));
     assert!(
         found.is_empty(),
-        "against {lun}, {} things are otherwise than docs/conformance.md says:\n- {}",
+        "against {lun}, {} things are otherwise than docs/reference/conformance.md says:\n- {}",
         found.len(),
         found.join("\n- ")
     );

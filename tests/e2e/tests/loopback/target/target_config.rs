@@ -14,7 +14,12 @@ use e2e::ours::Target;
 use e2e::{Finished, farlun, farlun_path, need, port, run, skip};
 
 const MINUTE: Duration = Duration::from_secs(60);
-const MANUAL: &str = include_str!("../../../../../docs/target.md");
+/// Pages with the flags and the examples.
+const MANUAL: &str = concat!(
+    include_str!("../../../../../docs/reference/target.md"),
+    include_str!("../../../../../docs/reference/target-luns.md"),
+    include_str!("../../../../../docs/reference/initiators.md"),
+);
 const SAMPLE: &str = include_str!("../../../../../docs/target.toml");
 const SECRETS: &str = "alice the-secret-of-alice\ndisk the-secret-of-the-disk\n";
 
@@ -394,7 +399,9 @@ fn blocks(mark: &'static str) -> impl Iterator<Item = &'static str> {
 
 /// Runs every line of the marked blocks that begins with one of `programs`.
 fn run_the_manual(mark: &'static str, programs: &[&str], target: &Target, folder: &Folder) {
-    let lines = blocks(mark).flat_map(str::lines);
+    // A backslash at the end of a line joins it with the next, as in a shell.
+    let text = blocks(mark).collect::<String>().replace("\\\n", "");
+    let lines = text.lines();
     let mut count = 0;
     for line in lines.filter(|line| programs.iter().any(|program| line.starts_with(program))) {
         let line = line.replace("127.0.0.1:3260", target.address()).replace("/srv/", "./");

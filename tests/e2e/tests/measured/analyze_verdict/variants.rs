@@ -1,7 +1,7 @@
 //! Variants of captures whose limiter is known: copies, disorder, a beginning in mid-connection, cut packets, losses of
 //! the tap. No variant has a wrong limiter, and most have one.
 //!
-//! The shares are those of the reference on imperfect captures, `docs/analyze.md`.
+//! The shares are those of `docs/notebook/analyze.md`.
 
 #[path = "../../../../../crates/dissect/tests/variants/frames.rs"]
 mod frames;

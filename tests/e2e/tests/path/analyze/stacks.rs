@@ -110,7 +110,7 @@ fn from_the_middle_on(folder: &Path, whole: &Path) {
     println!("{ours} commands of {later} from the middle on, tshark finds {theirs}");
     // Each connection has some in flight at the cut, and one may be passed over until the place is found.
     assert!(ours + 4 >= later, "{ours} of {later}");
-    assert!(theirs < later, "tshark finds all {theirs}: say so in docs/analyze.md");
+    assert!(theirs < later, "tshark finds all {theirs}: say so in docs/internals/analyze-checks.md");
 }
 
 #[test]

@@ -38,7 +38,7 @@ enum End {
 }
 
 /// Ends and operations, and the times that a request of 4 KiB has there if it is recorded: those columns of `layers`
-/// that are filled, of two that are one moment (docs/tables.md) one. Rows of `pdus` are not counted.
+/// that are filled, of two that are one moment (docs/reference/tables-requests.md) one. Rows of `pdus` are not counted.
 const EVENTS: [(End, &str, u32); 4] = [
     // called, queued, granted, started, socketed, data first and last, status, completed, and TCP's three
     (End::Initiator, "read", 12),
