@@ -21,6 +21,8 @@ pub struct Luns {
     pub(super) nexuses: Nexuses,
     /// Stores that a session gets to know that begins now.
     pub(super) current: Arc<KnownStores>,
+    /// Registrations that were adopted and are to be kept, by the numbers of their LUNs.
+    pub(super) adoptions: Vec<(u16, Save)>,
 }
 
 /// Checks that each of these LUNs keeps its reservations in a file of its own; `state` is the state folder.
@@ -130,8 +132,8 @@ impl Luns {
         let version = self.nexuses.begin(&port, &self.current);
         for lun in self.slots.iter_mut().flatten() {
             let knows_another = self.nexuses.knows_another(&port, lun.number, &lun.known());
-            lun.attentions.begin(nexus, knows_another);
-            lun.reservations.begin(nexus, &port);
+            let adoption = lun.begin(nexus, &port, knows_another);
+            self.adoptions.extend(adoption.map(|save| (lun.number, save)));
         }
         self.sessions.insert(nexus, port);
         version

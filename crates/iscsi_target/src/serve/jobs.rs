@@ -8,12 +8,15 @@ use event::Instant;
 use net::clock;
 
 use super::transfer::Halt;
-use crate::backend::BlockStore;
+use crate::backend::{BackendError, BlockStore};
 use crate::lun::{Nexus, Save};
 use crate::scsi::{Failure, Order};
 
 /// A sync moves nothing and may take as long as what it waits for.
 const SYNC_COST_BYTES: u64 = 1 << 20;
+
+/// Nexus of jobs of the target itself: no session has this number.
+const OWN: Nexus = Nexus(0);
 
 /// One call, or a few that belong together.
 #[derive(Debug)]
@@ -45,6 +48,11 @@ pub(super) enum Call {
 }
 
 impl Job {
+    /// Puts reservations on stable storage for no command of a session.
+    pub(super) fn keep(store: Arc<dyn BlockStore>, lun: u16, save: Save) -> Job {
+        Job { store, lun, call: Call::Keep(save), side: usize::MAX, nexus: OWN, token: 0, is_timed: false }
+    }
+
     /// What its session's turn among the workers is counted by: what its next piece moves.
     pub(super) fn cost_bytes(&self) -> u64 {
         match &self.call {
@@ -120,6 +128,13 @@ pub(super) struct Done {
     pub(super) kept: Option<(u16, Save)>,
     /// When the store had done it, if anybody wants to know.
     pub(super) ended: Option<Instant>,
+}
+
+impl Done {
+    /// Error of a job of the target itself, which no session is told.
+    pub(super) fn own_error(&self) -> Option<&BackendError> {
+        self.result.as_ref().err().filter(|_| self.nexus == OWN)?.store_error()
+    }
 }
 
 /// Runs a job, or the next piece of it; called on a worker.

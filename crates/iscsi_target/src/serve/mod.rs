@@ -398,6 +398,9 @@ impl Target {
     fn finish(&mut self, done: Done) {
         if let Some((lun, save)) = &done.kept {
             self.shared.luns.settle(*lun, save, done.result.is_ok());
+            if let Some(error) = done.own_error() {
+                log(format_args!("LUN {lun}: the user that a registration belongs to is not kept: {error}"));
+            }
         }
         match self.sides.get_mut(done.side) {
             Some(side) if side.nexus == done.nexus => {

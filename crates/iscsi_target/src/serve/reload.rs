@@ -14,12 +14,15 @@ use std::time::Duration;
 use engine::{Claim, Step, Workers};
 use event::Instant;
 use net::{Interest, Signal, clock, tcp};
+use wire::scsi::Lun as Address;
 
+use super::jobs::Job;
 use super::listener::{Listener, portals};
 use super::portals::Portals;
 use super::replacing::{CutOff, Grown, Measured, NOT_CONNECTED, measure};
 use super::side::{COMMANDS_AT_FIRST, Side};
 use super::{Config, LunSet, RELOAD_TOKEN, ServeError, Target, replacing};
+use crate::backend::Backend;
 use crate::lun::{Lun, Nexus, Served, Stranger, check_identities, check_reservations};
 
 /// Where a new configuration comes from, and who is told what came of it.
@@ -278,8 +281,16 @@ impl Target {
         (strangers.iter().zip(peers).map(name).collect(), away)
     }
 
-    /// Has the register written if it has changed, or could not be written; returns the time to look again.
+    /// Has registrations written that sessions have adopted, and the register if it has changed, or could not be written;
+    /// returns the time to look again.
     pub(super) fn keep_sessions(&mut self, now: Instant) -> Instant {
+        for (number, save) in self.shared.luns.take_adoptions() {
+            let backend = self.shared.luns.lun(Address::from_number(number)).map(Lun::backend);
+            // No other LUN keeps anything.
+            let Some(Backend::Blocking(store)) = backend else { continue };
+            let job = Job::keep(Arc::clone(store), number, save);
+            self.shared.workers.submit(job.claim(), job.cost_bytes(), job);
+        }
         let Some(registrar) = &mut self.registrar else { return Instant::FAR_FUTURE };
         let luns = &mut self.shared.luns;
         if (luns.has_news() || registrar.is_due(now)) && registrar.pending() == 0 {
@@ -312,7 +323,8 @@ impl Target {
     pub(super) fn release_luns(&mut self, now: Instant) {
         let mut gone = Vec::new();
         for number in self.shared.luns.leaving() {
-            let is_used = self.sides.iter().any(|(_, side)| side.uses(number))
+            let is_used = self.shared.luns.is_keeping(number)
+                || self.sides.iter().any(|(_, side)| side.uses(number))
                 || self.clients.iter().any(|(_, client)| client.sends_from(number));
             if !is_used {
                 gone.extend(self.shared.luns.release(number));

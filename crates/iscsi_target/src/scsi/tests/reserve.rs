@@ -141,6 +141,45 @@ fn a_registration_without_a_user_goes_to_the_first_one() {
     assert_eq!(room.held(), Some((7, 1)));
 }
 
+/// The first user is the first for good: another one that comes first after a restart has no part in it.
+#[test]
+fn the_user_that_has_adopted_a_registration_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk");
+    File::create(&path).unwrap().set_len(1 << 20).unwrap();
+    let spec = format!("file:{}", path.display());
+    let kept = "farlun reservations 1\nregistration 0000000000000007 808080808080 iqn.2026-11.io.farlun:10\n\
+                reservation 1 0\nend\n";
+    std::fs::write(dir.path().join("disk.farlun-reservations"), kept).unwrap();
+    let [alices, bobs] = [Nexus(10), Nexus(11)];
+    let mut room = Room::of(&spec);
+    assert!(room.luns.take_adoptions().is_empty());
+    room.begin_as(alices, alices, Some("alice"));
+    assert!(room.may(alices, &WRITE), "it does not wait for the file");
+    // A change on top of it, before it is written.
+    let cdb = Cdb::PersistentReserveOut { action: ReserveOut::Register, scope: 0, kind: 0, list_len: 24 };
+    let list = ReserveParameters { key: 7, action_key: 8, persist: true, ..ReserveParameters::default() };
+    let at = Address::from_number(0);
+    let Outcome::Keep(change) = execute_with(&mut room.luns, at, alices, &cdb.emit(), &list.emit()) else {
+        panic!("it is not to be kept");
+    };
+    let [(0, adoption)] = &room.luns.take_adoptions()[..] else { panic!("one registration was adopted") };
+    assert!(room.luns.is_keeping(0));
+    for save in [adoption, &change] {
+        save.write().unwrap();
+        room.luns.settle(0, save, true);
+    }
+    assert!(!room.luns.is_keeping(0) && room.keys() == (1, vec![8]));
+
+    // Its lock has to go first.
+    drop(room);
+    let mut room = Room::of(&spec);
+    room.begin_as(bobs, alices, Some("bob"));
+    room.begin_as(alices, alices, Some("alice"));
+    assert!(room.luns.take_adoptions().is_empty());
+    assert_eq!([bobs, alices].map(|nexus| room.may(nexus, &WRITE)), [false, true]);
+}
+
 /// CHAP is switched off and on again, and the initiator has registered each time.
 #[test]
 fn a_registration_without_a_user_is_dropped_where_the_user_has_one() {
