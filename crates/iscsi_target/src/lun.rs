@@ -32,7 +32,7 @@ pub use identity::{Identity, Naa, NameError, PORTAL_GROUP_TAG, Serial};
 pub use inventory::{Served, Stranger};
 pub use kept::{Keeper, KeptError, Save};
 pub use label::LabelError;
-pub use luns::{Luns, check_identities, check_reservations};
+pub use luns::{Bereft, Luns, check_identities, check_reservations};
 pub use nexuses::{KnownStore, NexusList};
 pub use options::{BLOCK_LENS_BYTES, OPTIONS, OptionError, Options};
 pub use register::{Register, RegisterError};

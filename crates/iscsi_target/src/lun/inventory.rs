@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use super::luns::Bereft;
 use super::nexuses::{KnownStores, Nexuses};
 use super::{Attention, Identity, Lun, LunSpec, Luns, Nexus, NexusList, Port, Save};
 use crate::backend::{Backend, BlockStore};
@@ -103,6 +104,11 @@ impl Luns {
     /// Registrations that sessions have adopted since the last call, to be kept, with the numbers of their LUNs.
     pub fn take_adoptions(&mut self) -> Vec<(u16, Save)> {
         std::mem::take(&mut self.adoptions)
+    }
+
+    /// Sessions that have begun since the last call and whose initiator has registrations of another user.
+    pub fn take_bereft(&mut self) -> Vec<Bereft> {
+        std::mem::take(&mut self.bereft)
     }
 
     /// Returns true while a change of the reservations of LUN `number` is on its way to stable storage.

@@ -142,7 +142,7 @@ impl Reservations {
         port: &Arc<Port>,
         can_keep: bool,
     ) -> Option<(Version, Kept)> {
-        self.ports.insert(nexus, Arc::clone(port));
+        self.ports.insert(nexus, self.newest().owner(port));
         let pending = self.pending.iter_mut().map(|pending| &mut pending.state);
         let states = [&mut self.state].into_iter().chain(pending);
         let adopted = states.filter_map(|state| state.adopt(port).then_some(state.persist)).last();
@@ -151,6 +151,15 @@ impl Reservations {
         }
         let newest = self.newest().clone();
         Some(self.keep(newest, Change { nexus, notices: Vec::new() }))
+    }
+
+    /// User of a registration with this name and ISID that the port has no part in.
+    pub(super) fn other_user(&self, port: &Port) -> Option<&str> {
+        let state = self.newest();
+        let mut others =
+            state.registrants.iter().map(|(other, _)| other).filter(|other| port.is_namesake(other));
+        let is_other = port.user.is_some() && state.key(port).is_none();
+        others.find_map(|other| other.user.as_deref()).filter(|_| is_other)
     }
 
     /// State after the last change, in force or not.
@@ -452,6 +461,17 @@ impl Reservations {
 }
 
 impl PersistentState {
+    /// Port whose registrations a session of `port` uses. Without CHAP a name and an ISID are all there is of an initiator, so
+    /// it uses those of a user, which remain that user's; of several users that of the holder, or the first.
+    fn owner(&self, port: &Arc<Port>) -> Arc<Port> {
+        if port.user.is_some() || self.key(port).is_some() {
+            return Arc::clone(port);
+        }
+        let holder = self.held.as_ref().map(|held| &held.holder);
+        let mut ports = holder.into_iter().chain(self.registrants.iter().map(|(port, _)| port));
+        Arc::clone(ports.find(|other| port.is_namesake(other)).unwrap_or(port))
+    }
+
     /// A registration that was kept without a user becomes that of the first user with its name and ISID.
     /// If that user has a registration already, the kept one is dropped. Returns true if there was one.
     fn adopt(&mut self, port: &Arc<Port>) -> bool {

@@ -3,6 +3,7 @@
 use wire::scsi::{ReservationType, ReserveIn, ReserveOut, ReserveParameters};
 
 use super::*;
+use crate::lun::Bereft;
 
 const A: Nexus = Nexus(1);
 const B: Nexus = Nexus(2);
@@ -180,23 +181,48 @@ fn the_user_that_has_adopted_a_registration_is_kept() {
     assert_eq!([bobs, alices].map(|nexus| room.may(nexus, &WRITE)), [false, true]);
 }
 
-/// CHAP is switched off and on again, and the initiator has registered each time.
+/// Registrations of one initiator with and without a user, as a file from before they were told apart may have them.
 #[test]
 fn a_registration_without_a_user_is_dropped_where_the_user_has_one() {
-    let room = &mut Room::new();
-    let [first, plain, again] = [Nexus(10), Nexus(11), Nexus(12)];
-    room.begin_as(first, first, Some("alice"));
-    room.done(first, ReserveOut::Register, 0, (0, 7));
-    room.luns.end(first, false);
-    room.begin_as(plain, first, None);
-    room.done(plain, ReserveOut::Register, 0, (0, 9));
-    room.done(plain, ReserveOut::Reserve, 1, (9, 0));
-    room.luns.end(plain, false);
-    room.begin_as(again, first, Some("alice"));
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk");
+    File::create(&path).unwrap().set_len(1 << 20).unwrap();
+    let line = |key, user| format!("registration {key:016x} 808080808080 iqn.2026-11.io.farlun:10{user}\n");
+    let kept =
+        ["farlun reservations 1\n", &line(7, " alice"), &line(9, ""), "reservation 1 1\nend\n"].concat();
+    std::fs::write(dir.path().join("disk.farlun-reservations"), kept).unwrap();
+    let mut room = Room::of(&format!("file:{}", path.display()));
+    let again = Nexus(10);
+    room.begin_as(again, again, Some("alice"));
     assert!(room.may(again, &WRITE) && !room.may(A, &WRITE));
     assert_eq!(room.held(), Some((7, 1)));
-    room.done(again, ReserveOut::Register, 0, (7, 0));
-    room.out(again, ReserveOut::Register, 0, (9, 0), &Outcome::Conflict);
+    assert_eq!(room.keys().1, [7]);
+}
+
+/// CHAP is switched off: names are all there is of an initiator, and it has what it had. Switched on again, it is the user's.
+#[test]
+fn without_chap_a_registration_is_that_of_the_initiator() {
+    let room = &mut Room::new();
+    let [alices, plain, bobs, again] = [Nexus(10), Nexus(11), Nexus(12), Nexus(13)];
+    room.begin_as(alices, alices, Some("alice"));
+    room.done(alices, ReserveOut::Register, 0, (0, 7));
+    room.done(alices, ReserveOut::Reserve, 1, (7, 0));
+    room.luns.end(alices, false);
+    room.begin_as(plain, alices, None);
+    assert!(room.may(plain, &WRITE) && !room.may(A, &WRITE));
+    room.done(plain, ReserveOut::Register, 0, (7, 8));
+    room.done(plain, ReserveOut::Release, 1, (8, 0));
+    room.done(plain, ReserveOut::Reserve, 1, (8, 0));
+    room.luns.end(plain, false);
+    assert_eq!(room.luns.take_bereft(), []);
+    room.begin_as(bobs, alices, Some("bob"));
+    assert!(!room.may(bobs, &WRITE));
+    let told = Bereft { nexus: bobs, lun: 0, user: "alice".to_owned() };
+    assert_eq!(room.luns.take_bereft(), [told], "bob is told");
+    room.luns.end(bobs, true);
+    room.begin_as(again, alices, Some("alice"));
+    assert!(room.may(again, &WRITE));
+    assert_eq!((room.held(), room.luns.take_bereft()), (Some((8, 1)), Vec::new()));
 }
 
 #[test]
