@@ -55,6 +55,8 @@ pub struct Client {
     /// Whether and how there will be more of them.
     growth: Option<Growth>,
     trouble: Option<Trouble>,
+    /// Losses of the session with a flush under way since the last flush that was answered.
+    lost_flushes: u32,
     reconnects: u64,
     destination: Destination,
     first_token: u64,
@@ -118,6 +120,7 @@ impl Client {
             state: State::Up,
             growth,
             trouble: None,
+            lost_flushes: 0,
             reconnects: 0,
             // Another attempt begins where the first did, and as what was understood there.
             destination: Destination { request: understood.request, ..destination.clone() },
@@ -291,6 +294,9 @@ impl Client {
             match finished {
                 Some(completed) => {
                     self.trouble = None;
+                    if completed.request.is_flush() {
+                        self.lost_flushes = 0;
+                    }
                     let completed = self.side.told(completed);
                     workload.done(completed)?;
                 }
