@@ -51,7 +51,7 @@ pub fn run(target: &str, data: &[u8]) {
     function(data);
 }
 
-/// What sessions do to the memory and the time of a target's loop, two bytes a step.
+/// Requests of sessions for the memory and the time of a target's loop, two bytes a step.
 fn serving(data: &[u8]) {
     let mut script = data.iter().copied();
     iscsi_target::rehearse(|| script.next());

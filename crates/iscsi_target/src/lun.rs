@@ -27,7 +27,7 @@ use event::{BitRate, Instant};
 use crate::backend::{Backend, BlockStore, Delays, Disk, FaultStore, Inline, Locked, Memory, Null, OpenAs};
 
 pub use attention::{Attention, Nexus, Port};
-pub use error::LunError;
+pub use error::{LunError, ReserveError};
 pub use identity::{Identity, Naa, NameError, PORTAL_GROUP_TAG, Serial};
 pub use inventory::{Served, Stranger};
 pub use kept::{Keeper, KeptError, Save};
@@ -36,7 +36,7 @@ pub use luns::{Bereft, Luns, check_identities, check_reservations};
 pub use nexuses::{KnownStore, NexusList};
 pub use options::{BLOCK_LENS_BYTES, OPTIONS, OptionError, Options};
 pub use register::{Register, RegisterError};
-pub use reservation::{Need, Request, Reservations, ReserveError};
+pub use reservation::{Need, Request, Reservations};
 pub use spec::{LunSpec, Source, SpecError};
 pub use state::{Opening, STATE_DIR};
 

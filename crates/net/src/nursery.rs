@@ -105,7 +105,7 @@ impl Drop for Nursery {
     }
 }
 
-/// Where disks are mounted on a mount without propagation. Mount namespaces of children keep copies of these disks' mounts, which
+/// Mount points of disks on a mount without propagation. Mount namespaces of children keep copies of these disks' mounts, which
 /// an unmount outside does not reach: the disks stay in use until the children have ended.
 pub fn private_disks() -> io::Result<Vec<String>> {
     Ok(disks_without_propagation(&fs::read_to_string("/proc/thread-self/mountinfo")?))

@@ -1,7 +1,7 @@
 //! What the end-to-end tests share: the release binary, processes that die with their test, peers, images, the path.
 //!
 //! The tests know the product by its command line only (the contract in ARCHITECTURE.md), so this crate depends on no
-//! other but `wire`, for PDUs; tests that play a peer themselves speak through that and log in through `proto` or `raw_login`. A test that this machine
+//! other; tests that play a peer themselves speak through `wire` and log in through `proto`. A test that this machine
 //! cannot run prints `skipped: NAME: REASON` and returns ([`need!`]); `cargo xtask test` counts those. Every wait is for
 //! something to happen, with a limit of a minute at least; every port is picked by the kernel, or is one that it gives to
 //! nobody (`port`).
@@ -14,7 +14,6 @@ pub mod ours;
 pub mod path;
 pub mod port;
 pub mod process;
-pub mod raw_login;
 pub mod relay;
 pub mod report;
 pub mod skip;

@@ -294,9 +294,7 @@ impl Client {
             match finished {
                 Some(completed) => {
                     self.trouble = None;
-                    if completed.request.is_flush() {
-                        self.lost_flushes = 0;
-                    }
+                    self.lost_flushes *= u32::from(!completed.request.is_flush());
                     let completed = self.side.told(completed);
                     workload.done(completed)?;
                 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use thiserror::Error;
+use wire::scsi::Sense;
 
 use super::{KeptError, LUNS_MAX, LabelError, LunSpec};
 use crate::backend::{FaultRule, MemoryError, OpenError};
@@ -111,4 +112,13 @@ pub enum LunError {
         /// The number asked for.
         number: u16,
     },
+}
+
+/// Reason for which PERSISTENT RESERVE OUT was not done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReserveError {
+    /// RESERVATION CONFLICT: the sender has no such right.
+    Conflict,
+    /// CHECK CONDITION.
+    Check(Sense),
 }

@@ -15,6 +15,7 @@ use wire::scsi::{
 };
 
 use super::attention::{Attention, Nexus, Port};
+use super::error::ReserveError;
 use super::kept::{Kept, Version};
 
 /// What a command needs of a LUN (SPC-4 table 66, SBC-4 table 13).
@@ -34,15 +35,6 @@ pub enum Need {
     Release,
     /// It is PERSISTENT RESERVE, which does not go together with RESERVE.
     Persistent,
-}
-
-/// Why PERSISTENT RESERVE OUT was not done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ReserveError {
-    /// RESERVATION CONFLICT: the sender has no such right.
-    Conflict,
-    /// CHECK CONDITION.
-    Check(Sense),
 }
 
 /// What a PERSISTENT RESERVE OUT asks for.

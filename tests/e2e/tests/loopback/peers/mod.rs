@@ -3,3 +3,4 @@
 pub(crate) mod fake_target;
 pub(crate) mod pdu;
 pub(crate) mod raw_initiator;
+pub(crate) mod raw_login;

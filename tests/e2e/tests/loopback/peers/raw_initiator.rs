@@ -12,7 +12,7 @@ use wire::iscsi::{
 use wire::scsi::{BlockForm, Cdb, Sense};
 
 use super::pdu;
-use e2e::raw_login::{self, Badge};
+use super::raw_login::{self, Badge};
 
 /// Bytes of a block of the LUNs of our target.
 pub(crate) const BLOCK_BYTES: u32 = 512;

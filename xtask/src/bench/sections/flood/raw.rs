@@ -5,12 +5,17 @@ use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use e2e::raw_login::{self, Badge};
 use wire::iscsi::{
     BHS_LEN, Bhs, Lun, Pdu, RESERVED_TAG, ScsiCommand, TaskAttribute, TaskManagementRequest, padding,
     task_function,
 };
 use wire::scsi::{BlockForm, Cdb, ReserveIn, ReserveOut, ReserveParameters};
+
+use raw_login::Badge;
+
+/// The builder of login requests that the end-to-end tests have, which no crate offers to others.
+#[path = "../../../../../tests/e2e/tests/loopback/peers/raw_login.rs"]
+mod raw_login;
 
 /// Longest silence of the target.
 const PATIENCE: Duration = Duration::from_secs(20);

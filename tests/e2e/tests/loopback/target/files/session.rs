@@ -9,7 +9,7 @@ use wire::iscsi::{Lun, Pdu, ScsiCommand, TaskAttribute, split_sense};
 use wire::scsi::{BlockForm, Cdb, ReserveOut, ReserveParameters, Sense};
 
 use crate::peers::pdu;
-use e2e::raw_login::{self, Badge};
+use crate::peers::raw_login::{self, Badge};
 
 /// A logged-in session.
 pub(crate) struct Session {

@@ -13,7 +13,7 @@ use wire::iscsi::{BHS_LEN, Pdu};
 use super::{MINUTE, set_up};
 use crate::peers::pdu;
 use crate::peers::raw_initiator::{Flow, Session, connect, login_request, read, until_closed};
-use e2e::raw_login::{self, Badge};
+use crate::peers::raw_login::{self, Badge};
 
 /// What a thousand idle sessions may take, the target itself included.
 const IDLE_MAX_BYTES: u64 = 60_000_000;

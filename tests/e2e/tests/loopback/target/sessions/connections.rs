@@ -14,7 +14,7 @@ use wire::scsi::{BlockForm, Cdb};
 
 use crate::peers::pdu;
 use crate::peers::raw_initiator::{connect, data_out, ping, read, until_closed, write};
-use e2e::raw_login::{self, Badge};
+use crate::peers::raw_login::{self, Badge};
 
 const NAME: &str = "iqn.2026-11.org.example:several";
 const ISID: [u8; 6] = [0x80, 0, 0, 0x11, 0, 1];

@@ -8,7 +8,7 @@ use wire::iscsi::{BHS_LEN, Bhs, LoginResponse, Pdu, RESERVED_TAG, padding, text}
 
 use super::dice::Dice;
 use crate::peers::pdu;
-use e2e::raw_login;
+use crate::peers::raw_login;
 
 /// What the target takes in one data segment, whatever it declares.
 pub(crate) const SEGMENT: usize = 8192;

@@ -2,21 +2,18 @@
 
 use wire::iscsi::{LoginRequest, login_stage, text};
 
-/// Session and connection of a login.
+/// Who logs in, and where.
 #[derive(Clone, Copy, Debug)]
-pub struct Badge {
-    /// ISID.
-    pub isid: [u8; 6],
-    /// TSIH, 0 for a new session.
-    pub tsih: u16,
-    /// CID of the connection.
-    pub cid: u16,
-    /// CmdSN of the session's first command.
-    pub cmd_sn: u32,
+pub(crate) struct Badge {
+    pub(crate) isid: [u8; 6],
+    /// 0 for a new session.
+    pub(crate) tsih: u16,
+    pub(crate) cid: u16,
+    pub(crate) cmd_sn: u32,
 }
 
 /// The request and its text.
-pub fn request(badge: Badge, keys: &[(&str, &str)]) -> (LoginRequest, Vec<u8>) {
+pub(crate) fn request(badge: Badge, keys: &[(&str, &str)]) -> (LoginRequest, Vec<u8>) {
     let Badge { isid, tsih, cid, cmd_sn } = badge;
     let mut bytes = Vec::new();
     let mut writer = text::TextWriter::new(&mut bytes);
