@@ -8,7 +8,8 @@ use dissect::{CommandRow, Count, Dissector, PacketRow, PduRow, RowSink};
 struct Rows {
     packets: u64,
     pdus: u64,
-    commands: u64,
+    /// PDUs with a status and a visible header: those of the commands in rows, and those of commands that were not seen.
+    statuses: u64,
 }
 
 impl RowSink for Rows {
@@ -19,11 +20,11 @@ impl RowSink for Rows {
     fn pdu(&mut self, row: &PduRow) {
         assert!(row.start < row.end, "{row:?}");
         self.pdus += 1;
+        self.statuses += u64::from(row.has_status && !row.inferred);
     }
 
     fn command(&mut self, row: &CommandRow) {
         assert!(row.request_packet > 0 && row.response_packet > 0, "{row:?}");
-        self.commands += 1;
     }
 }
 
@@ -46,17 +47,27 @@ pub(crate) fn capture(data: &[u8]) {
         assert!((1..=connections).contains(&event.example.connection), "{event:?}");
     }
     let iscsi = capture.connections().filter_map(|connection| connection.summary.iscsi.as_ref());
-    let (mut pdus, mut commands) = (0, 0);
+    let (mut pdus, mut statuses) = (0, 0);
     for iscsi in iscsi {
         pdus += iscsi.framing.iter().map(|framing| framing.pdus).sum::<u64>();
-        // Numbers count the commands with hidden headers too, which have no rows; behind the last PDU they may be hidden as
-        // well, and then the number of those that were sent is not exact.
-        let is_visible = iscsi.framing.iter().all(|framing| framing.inferred + framing.lost_bytes == 0);
-        let [sent, completed] = [iscsi.commands.sent, iscsi.commands.completed].map(Count::exact);
-        if let (Some(sent), Some(completed), true) = (sent, completed, is_visible) {
+        // A command is sent before it has a status, however many of either are in hidden headers.
+        let [sent, completed] = [iscsi.commands.sent, iscsi.commands.completed].map(bounds);
+        if let (Some((_, sent)), Some((_, completed))) = (sent, completed) {
             assert!(completed <= sent, "{completed} of {sent} commands have a status");
-            commands += completed;
         }
+        // Sequence numbers count the commands with hidden headers too, which have no rows.
+        let is_visible = iscsi.framing.iter().all(|framing| framing.inferred + framing.lost_bytes == 0);
+        statuses += completed.filter(|_| is_visible).map_or(0, |(least, _)| least);
     }
-    assert!(pdus <= rows.pdus && commands <= rows.commands, "the summary has more than the rows");
+    assert!(statuses <= rows.statuses, "{statuses} commands have a status, of {} in rows", rows.statuses);
+    assert!(pdus <= rows.pdus, "the summary has more than the rows");
+}
+
+/// Bounds of a count that has some.
+fn bounds(count: Count) -> Option<(u64, u64)> {
+    match count {
+        Count::Exact(number) => Some((number, number)),
+        Count::Between { least, most } => Some((least, most)),
+        Count::Unknown => None,
+    }
 }

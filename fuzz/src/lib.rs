@@ -21,7 +21,7 @@ mod session;
 pub type Target = fn(&[u8]);
 
 /// Name and function of every target; the name is also that of its corpus and of its binary.
-pub const TARGETS: [(&str, Target); 17] = [
+pub const TARGETS: [(&str, Target); 18] = [
     ("pdu", iscsi::pdu),
     ("ahs", iscsi::ahs),
     ("login_text", iscsi::login_text),
@@ -36,6 +36,7 @@ pub const TARGETS: [(&str, Target); 17] = [
     ("framing", framing::framing),
     ("lun", lun::lun),
     ("reservations", lun::reservations),
+    ("serving", serving),
     ("plan", files::plan),
     ("parquet", files::parquet),
     ("run_json", files::run_json),
@@ -48,6 +49,12 @@ pub const TARGETS: [(&str, Target); 17] = [
 pub fn run(target: &str, data: &[u8]) {
     let (_, function) = TARGETS.iter().find(|(name, _)| *name == target).expect("a target of this name");
     function(data);
+}
+
+/// Requests of sessions for the memory and the time of a target's loop, two bytes a step.
+fn serving(data: &[u8]) {
+    let mut script = data.iter().copied();
+    iscsi_target::rehearse(|| script.next());
 }
 
 fn inet(data: &[u8]) {

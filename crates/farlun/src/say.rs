@@ -84,6 +84,11 @@ mod tests {
                 r#"{"url": "iscsi://me%...@h/x", "b": "c@d"}"#,
             ),
             ("[]", "[]"),
+            // Two documents are none: a quotation mark within a secret is no end of it.
+            (
+                "{\"a\": \"iscsi://me%hun\\\"ter2@h/x\"}\n{\"b\": \"iscsi://me%hun\\\"ter2@h/x\"}",
+                "{\"a\": \"iscsi://me%...@h/x\"}\n{\"b\": \"iscsi://me%...@h/x\"}",
+            ),
         ] {
             assert_eq!(without_secrets(said), shown);
         }

@@ -206,6 +206,17 @@ pub enum Error {
         /// Why the last attempt failed.
         last: Box<Error>,
     },
+    /// The session is lost whenever the target is to make data durable.
+    #[error(
+        "{cause}; the session was lost during {flushes} {FLUSH} commands in a row, so what was written since the last one \
+         that was answered may not be durable: look at the target's log and its storage"
+    )]
+    FlushesLost {
+        /// The reason of the last loss.
+        cause: Box<Error>,
+        /// Number of losses.
+        flushes: u32,
+    },
     /// A command failed.
     #[error("{command}: {failure}")]
     Command {

@@ -13,4 +13,5 @@ mod serve;
 pub use compat::Compat;
 pub use serve::{
     Config, CutOff, Grown, InitiatorRights, LunSet, Reload, Reloaded, ServeError, Stats, Target, log,
+    rehearse,
 };

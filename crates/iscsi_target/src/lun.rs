@@ -28,17 +28,17 @@ use event::{BitRate, Instant};
 use crate::backend::Backend;
 
 pub use attention::{Attention, Nexus, Port};
-pub use error::LunError;
+pub use error::{LunError, ReserveError};
 pub use identity::{Identity, Naa, PORTAL_GROUP_TAG, Serial};
 pub use inventory::{Served, Stranger};
 pub use kept::{Keeper, KeptError, Save};
 pub use label::LabelError;
-pub use luns::{Luns, check_identities, check_reservations};
+pub use luns::{Bereft, Luns, check_identities, check_reservations};
 pub use nexuses::{KnownStore, NexusList};
 pub use options::{BLOCK_LENS_BYTES, OPTIONS, Options};
 pub use register::{Register, RegisterError};
-pub use reservation::{Need, Request, Reservations, ReserveError};
-pub use spec::{LunSpec, Source, SpecError};
+pub use reservation::{Need, Request, Reservations};
+pub use spec::{LUNS_MAX, LunSpec, Source, SpecError};
 pub use state::{Opening, STATE_DIR};
 
 use attention::Attentions;
@@ -48,9 +48,6 @@ use state::{in_state, with_suffix};
 
 /// Bytes per block unless a LUN says otherwise: what every initiator can boot from and partition.
 pub const BLOCK_LEN_BYTES: u32 = 512;
-
-/// The most LUNs a target serves: what the peripheral addressing method can number (SAM-5 4.7.7.2).
-pub const LUNS_MAX: usize = 256;
 
 /// One logical unit.
 #[derive(Debug)]

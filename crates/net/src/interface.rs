@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::offload;
-use crate::rtnetlink::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, attribute, attributes, dump, request};
+use crate::rtnetlink::{NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, attribute, attributes, dump, request};
 
 // linux/rtnetlink.h, linux/if_link.h, linux/if_addr.h
 const RTM_NEWLINK: u16 = 16;
@@ -19,6 +19,7 @@ const RTM_GETLINK: u16 = 18;
 const RTM_NEWADDR: u16 = 20;
 const RTM_GETADDR: u16 = 22;
 const RTM_NEWROUTE: u16 = 24;
+const RTM_DELROUTE: u16 = 25;
 /// struct ifaddrmsg: family, prefix, flags, scope, index
 const IFADDRMSG_BYTES: usize = 8;
 const IFLA_ADDRESS: u16 = 1;
@@ -136,17 +137,17 @@ pub fn add_address(name: &str, address: IpAddr, prefix_bits: u8) -> io::Result<(
 }
 
 /// Sets the congestion control of connections to the network of an address that the device `name` has, as `congctl` of
-/// ip-route(8) does. It replaces the kernel's own route to that network. Sockets have it unless they choose another one after
-/// they have begun to connect.
+/// ip-route(8) does. It takes the place of the kernel's own route of this device to that network; a route of another device to
+/// the same network stays. Sockets have it unless they choose another one after they have begun to connect.
 pub fn set_congestion(name: &str, address: IpAddr, prefix_bits: u8, congestion: &str) -> io::Result<()> {
     let (family, scope, network) = match address {
         IpAddr::V4(v4) => {
-            let mask = u32::MAX.checked_shl(32 - u32::from(prefix_bits)).unwrap_or(0);
+            let mask = u32::MAX.checked_shl(32u32.saturating_sub(prefix_bits.into())).unwrap_or(0);
             let network = (u32::from(v4) & mask).to_be_bytes().to_vec();
             (libc::AF_INET, libc::RT_SCOPE_LINK, network)
         }
         IpAddr::V6(v6) => {
-            let mask = u128::MAX.checked_shl(128 - u32::from(prefix_bits)).unwrap_or(0);
+            let mask = u128::MAX.checked_shl(128u32.saturating_sub(prefix_bits.into())).unwrap_or(0);
             let network = (u128::from(v6) & mask).to_be_bytes().to_vec();
             (libc::AF_INET6, libc::RT_SCOPE_UNIVERSE, network)
         }
@@ -160,10 +161,15 @@ pub fn set_congestion(name: &str, address: IpAddr, prefix_bits: u8, congestion: 
         IpAddr::V4(v4) => attribute(&mut body, RTA_PREFSRC, &v4.octets()),
         IpAddr::V6(_) => attribute(&mut body, RTA_PRIORITY, &IPV6_PRIORITY.to_ne_bytes()),
     }
+    // NLM_F_REPLACE would take the first route with this network and metric, of whatever device.
+    match request(RTM_DELROUTE, 0, &body) {
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
+        result => result?,
+    }
     let mut metrics = Vec::new();
     attribute(&mut metrics, RTAX_CC_ALGO, CString::new(congestion)?.as_bytes_with_nul());
     attribute(&mut body, RTA_METRICS, &metrics);
-    request(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, &body)
+    request(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_APPEND, &body)
 }
 
 /// Whether the device that has the address `local` takes super-packets from TCP. An address that no device has is nobody's
@@ -232,7 +238,63 @@ pub(crate) fn index_of(name: &str) -> io::Result<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
     use super::*;
+    use crate::namespace::Namespace;
+
+    /// Devices of the routes to the networks 198.18.0.0/24 and 2001:2::/64, sorted.
+    fn devices() -> io::Result<[Vec<String>; 2]> {
+        let find = |table: &str, network: (usize, &str), device: usize| -> io::Result<Vec<String>> {
+            let table = fs::read_to_string(table)?;
+            let lines = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+            let lines = lines.filter(|words| words[network.0] == network.1 && words[device] != "lo");
+            let mut devices: Vec<String> = lines.map(|words| words[device].to_owned()).collect();
+            devices.sort();
+            Ok(devices)
+        };
+        let ipv4 = format!("{:08X}", u32::from_ne_bytes([198, 18, 0, 0]));
+        Ok([
+            find("/proc/thread-self/net/route", (1, &ipv4), 0)?,
+            find("/proc/thread-self/net/ipv6_route", (0, "20010002000000000000000000000000"), 9)?,
+        ])
+    }
+
+    /// Two devices with addresses of one network, as on a machine that is a host of a path.
+    #[test]
+    fn a_route_with_a_congestion_control_replaces_that_of_its_own_device_alone() {
+        let work = || {
+            let here = fs::File::open("/proc/thread-self/ns/net")?;
+            for (near, far, address) in [("a0", "a1", 1), ("b0", "b1", 2)] {
+                make_pair(&PairedDevices {
+                    near,
+                    near_mtu_bytes: 1500,
+                    far,
+                    far_address: [2, 0, 0, 0, 0, address],
+                    far_namespace: here.as_fd(),
+                })?;
+                [near, far].into_iter().try_for_each(|name| set_up(name, Setting::default()))?;
+                add_address(near, [198, 18, 0, address].into(), 24)?;
+                add_address(near, [0x2001, 2, 0, 0, 0, 0, 0, address.into()].into(), 64)?;
+            }
+            let before = devices()?;
+            set_congestion("b0", [198, 18, 0, 2].into(), 24, "reno")?;
+            set_congestion("b0", [0x2001, 2, 0, 0, 0, 0, 0, 2u16].into(), 64, "reno")?;
+            Ok((before, devices()?))
+        };
+        match Namespace::create(work) {
+            Ok((_, (before, after))) => {
+                assert_eq!(before, [["a0", "b0"]; 2]);
+                assert_eq!(after, before);
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                println!(
+                    "skipped: a_route_with_a_congestion_control_replaces_that_of_its_own_device_alone: {error}"
+                );
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
 
     #[test]
     fn loopback_takes_super_packets_and_an_address_of_nobody_is_none_of_our_business() {

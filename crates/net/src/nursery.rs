@@ -5,6 +5,7 @@
 //! back. So children have a thread of their own as parent, which does nothing else and stays as long as they do.
 #![allow(unsafe_code)]
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::os::fd::RawFd;
@@ -104,6 +105,34 @@ impl Drop for Nursery {
     }
 }
 
+/// Mount points of disks on a mount without propagation. Mount namespaces of children keep copies of these disks' mounts, which
+/// an unmount outside does not reach: the disks stay in use until the children have ended.
+pub fn private_disks() -> io::Result<Vec<String>> {
+    Ok(disks_without_propagation(&fs::read_to_string("/proc/thread-self/mountinfo")?))
+}
+
+/// The same of a table as in proc_pid_mountinfo(5); the root, which nobody unmounts, and bind mounts are left out.
+fn disks_without_propagation(table: &str) -> Vec<String> {
+    let mounts = || {
+        table.lines().filter_map(|line| {
+            let (before, after) = line.split_once(" - ")?;
+            Some((before.split(' ').collect::<Vec<_>>(), after.split(' ').nth(1)?))
+        })
+    };
+    let is_told = |fields: &[&str]| fields.iter().any(|field| field.starts_with("shared:"));
+    // Number, of the mount that it is on, device, root, place, options, optional fields.
+    let told: HashSet<&str> = mounts()
+        .filter(|(words, _)| words.len() > 6 && is_told(&words[6..]))
+        .map(|(words, _)| words[0])
+        .collect();
+    let disk = |(words, source): (Vec<&str>, &str)| {
+        let &[_, parent, _, root, at, ..] = &words[..] else { return None };
+        let is_disk = source.starts_with("/dev/") && root == "/" && at != "/";
+        (is_disk && !told.contains(parent)).then(|| at.to_owned())
+    };
+    mounts().filter_map(disk).collect()
+}
+
 /// Inode of the calling process's PID namespace.
 pub fn pid_namespace() -> io::Result<u64> {
     Ok(fs::metadata("/proc/self/ns/pid")?.ino())
@@ -145,6 +174,19 @@ mod tests {
     use super::*;
     use crate::wait;
     use std::os::fd::AsFd;
+
+    #[test]
+    fn disks_that_an_unmount_does_not_free_are_found() {
+        let table = "27 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n\
+                     28 27 8:1 / /mnt/a rw shared:6 - xfs /dev/sda1 rw\n\
+                     29 28 8:2 / /mnt/a/b rw,relatime - ext4 /dev/sdb rw\n\
+                     30 27 8:3 / /mnt/c rw master:7 propagate_from:2 - ext4 /dev/sdc rw\n\
+                     31 30 8:4 / /mnt/c/d rw unbindable - ext4 /dev/sdd rw\n\
+                     32 27 8:5 /hosts /etc/hosts rw - ext4 /dev/sde rw\n\
+                     33 27 0:9 / /run rw - tmpfs tmpfs rw\nhalf a line\n";
+        assert_eq!(disks_without_propagation(table), ["/mnt/a", "/mnt/c", "/mnt/c/d"]);
+        assert!(private_disks().is_ok());
+    }
 
     #[test]
     fn the_end_of_the_first_child_is_that_of_all() {

@@ -6,10 +6,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use net::namespace::Namespace;
 use net::{clock, nursery, user};
@@ -19,6 +20,9 @@ use crate::commands::{Site, environment};
 use crate::namespaces::Host;
 use crate::namespaces::guard::INIT;
 use crate::{HostName, Spec, WanError};
+
+/// Age from which a draft without a lock is that of a run that was killed.
+const DRAFT_TIME: Duration = Duration::from_secs(60);
 
 /// Entry of a running path, for `farlun wan enter`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -52,7 +56,7 @@ pub struct Entrance {
 /// The entry of a run; removed when this is dropped.
 pub(crate) struct Registered {
     path: PathBuf,
-    _locked: File,
+    locked: File,
 }
 
 impl Registered {
@@ -79,14 +83,14 @@ impl Registered {
         // Removes the entries of killed runs.
         running(&directory);
         let locked = entry.write(&directory, &name).map_err(failed)?;
-        Ok(Registered { path, _locked: locked })
+        Ok(Registered { path, locked })
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
         // A file that stays behind is stale; the next reader removes it.
-        let _ = fs::remove_file(&self.path);
+        remove(&self.path, &self.locked);
     }
 }
 
@@ -114,9 +118,14 @@ impl Entry {
     fn write(&self, directory: &Path, name: &str) -> io::Result<File> {
         let draft = directory.join(format!(".{name}"));
         let text = serde_json::to_string(self).map_err(io::Error::other)?;
-        fs::write(&draft, text)?;
-        let file = File::open(&draft)?;
-        file.lock()?;
+        // Of a run that was killed before it had renamed it: no other one has this name at the same time.
+        match fs::remove_file(&draft) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = File::create_new(&draft)?;
+        file.try_lock()?;
+        file.write_all(text.as_bytes())?;
         fs::rename(&draft, directory.join(format!("{name}.json")))?;
         Ok(file)
     }
@@ -132,6 +141,19 @@ impl Entry {
         let own = nursery::pid_namespace().unwrap_or(0);
         self.inside == Some(own) || self.outside == 0 || self.outside == own
     }
+}
+
+/// Removes the file that `file` is open on, unless another one has its name by now.
+fn remove(path: &Path, file: &File) {
+    let is_it = |found: fs::Metadata, own: fs::Metadata| (found.dev(), found.ino()) == (own.dev(), own.ino());
+    if fs::symlink_metadata(path).and_then(|found| Ok(is_it(found, file.metadata()?))).unwrap_or(false) {
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// Returns true for a time within the last minute, or in the future.
+fn is_recent(time: SystemTime) -> bool {
+    time.elapsed().is_ok_and(|age| age < DRAFT_TIME) || time.elapsed().is_err()
 }
 
 /// True if the run that wrote an entry has ended.
@@ -173,12 +195,23 @@ fn running(directory: &Path) -> Vec<Entry> {
     let mut found = Vec::new();
     for listed in files.flatten() {
         let name = listed.file_name();
-        if !name.to_str().is_some_and(|name| name.starts_with("wan-") && name.ends_with(".json")) {
+        let Some(name) = name.to_str() else { continue };
+        // A run that was killed leaves a draft, too.
+        let (is_draft, is_entry) =
+            (name.starts_with(".wan-"), name.starts_with("wan-") && name.ends_with(".json"));
+        if !is_draft && !is_entry {
             continue;
         }
         let Ok(file) = File::open(listed.path()) else { continue };
         if is_over(&file) {
-            drop(fs::remove_file(listed.path()));
+            // A draft is without its lock for a moment after it is made.
+            let is_new = || file.metadata().and_then(|found| found.modified()).is_ok_and(is_recent);
+            if is_entry || !is_new() {
+                remove(&listed.path(), &file);
+            }
+            continue;
+        }
+        if is_draft {
             continue;
         }
         let entry = serde_json::from_reader::<_, Entry>(&file).ok();
@@ -228,6 +261,19 @@ mod tests {
             left
         };
         assert_eq!(left(), ["other", "wan-1.json", "wan-3.json", "wan-4.json"]);
+        // Drafts: of a run that is about to begin, and of one that was killed.
+        for (name, age) in [(".wan-7", Duration::ZERO), (".wan-8", 2 * DRAFT_TIME)] {
+            let draft = File::create_new(directory.join(name)).unwrap();
+            draft.set_modified(SystemTime::now() - age).unwrap();
+        }
+        assert_eq!(reachable().len(), 2);
+        assert_eq!(left(), [".wan-7", "other", "wan-1.json", "wan-3.json", "wan-4.json"]);
+        // The name is another run's by now.
+        let again = write(&entry(6), "wan-1");
+        remove(&directory.join("wan-1.json"), &runs[0]);
+        assert_eq!(left().len(), 5, "the other run keeps its entry");
+        remove(&directory.join("wan-1.json"), &again);
+        fs::remove_file(directory.join(".wan-7")).unwrap();
         drop(runs);
         assert_eq!(reachable(), []);
         assert_eq!(left(), ["other"]);

@@ -115,14 +115,16 @@ impl Fragments {
 }
 
 impl Datagram {
-    /// Adds a fragment; false if they contradict each other or are too many.
+    /// Adds a fragment; false, without adding it, if they contradict each other or are too many.
     fn add(&mut self, fragment: Fragment<'_>) -> bool {
         let Fragment { start, len, is_last, header, known, .. } = fragment;
         let end = start + len;
         let known_end = self.len.unwrap_or(usize::from(u16::MAX));
         let held = self.parts.iter().map(|part| part.known.len()).sum::<usize>();
         let is_too_much = self.parts.len() >= FRAGMENTS_MAX || held + known.len() > KNOWN_MAX;
-        if is_too_much || end > known_end || is_last && self.len.is_some_and(|len| len != end) {
+        let is_another_end = is_last
+            && (self.len.is_some_and(|len| len != end) || self.parts.iter().any(|part| part.end > end));
+        if is_too_much || end > known_end || is_another_end {
             return false;
         }
         if start == 0 && self.header.is_empty() {
@@ -133,7 +135,7 @@ impl Datagram {
         }
         let place = self.parts.partition_point(|part| part.start <= start);
         self.parts.insert(place, Part { start, end, known: known.to_vec() });
-        self.parts.iter().all(|part| self.len.is_none_or(|len| part.end <= len))
+        true
     }
 
     fn is_complete(&self) -> bool {
@@ -290,5 +292,19 @@ mod tests {
         assert_eq!(all.push(0, &long[1]), None);
         assert_eq!(all.push(0, &short[1]), None);
         assert_eq!(all.push(0, &long[0]), None);
+    }
+
+    /// A last fragment that ends before another one's end.
+    #[test]
+    fn each_fragment_of_a_contradiction_is_counted_once() {
+        for (version, place) in [(4, Other::Fragment(4)), (6, Other::Fragment(6))] {
+            let mut all = Fragments::default();
+            let long = fragments(version, 64, &[32, 48]);
+            let short = fragments(version, 40, &[32]);
+            for fragment in [&long[1], &long[0], &short[1]] {
+                assert_eq!(all.push(0, fragment), None);
+            }
+            assert_eq!(all.finish().collect::<Vec<_>>(), [(place, 3)]);
+        }
     }
 }

@@ -10,7 +10,7 @@ const FLAG: &str = "--chap-target-secret";
 const PASSWORD: &str = "--password";
 /// Names that precede a secret, in any case, also inside a shell command: our flag and variables, and those of common
 /// programs; `password=` is an option of many.
-const SECRETS: [&str; 8] = [
+const SECRETS: [&str; 11] = [
     FLAG,
     "FARLUN_CHAP_SECRET",
     "FARLUN_CHAP_TARGET_SECRET",
@@ -18,8 +18,15 @@ const SECRETS: [&str; 8] = [
     "LIBISCSI_CHAP_TARGET_PASSWORD",
     PASSWORD,
     "password=",
+    ",pass=",
+    " pass=",
+    "'pass=",
     RECORD,
 ];
+/// Words before a secret that is a word of its own.
+const BEFORE_SECRETS: [&str; 3] = [FLAG, PASSWORD, "password"];
+/// Ends of words before such a secret.
+const OPEN_ENDS: [&str; 2] = ["password=", "pass="];
 /// Part of the names of open-iscsi's records that are secrets. The value stands behind one of its flags, before the name or after.
 const RECORD: &str = ".auth.password";
 const VALUE_FLAGS: [&str; 2] = ["-v", "--value"];
@@ -35,12 +42,21 @@ pub fn shown_words<W: AsRef<OsStr>>(words: impl IntoIterator<Item = W>) -> Vec<S
     let is_record = words.iter().any(|word| word.contains(RECORD));
     let mut is_secret = false;
     let shown = words.iter().map(|word| {
-        let is_flag = [FLAG, PASSWORD].iter().any(|flag| word.eq_ignore_ascii_case(flag))
+        let ends_with = |end: &str| {
+            let at = word.len().checked_sub(end.len()).and_then(|at| word.get(at..));
+            at.is_some_and(|found| found.eq_ignore_ascii_case(end))
+        };
+        let is_flag = BEFORE_SECRETS.iter().any(|flag| word.eq_ignore_ascii_case(flag))
+            || OPEN_ENDS.iter().any(|end| ends_with(end))
             || is_record && VALUE_FLAGS.contains(&word.as_str());
         if std::mem::replace(&mut is_secret, is_flag) {
             return HIDDEN.to_owned();
         }
-        let shown = SECRETS.iter().fold(shown_text(word), |word, name| without_value(word, name));
+        let shown = match word.get(..5) {
+            Some(name) if name.eq_ignore_ascii_case("pass=") => without_value(word.clone(), name),
+            _ => word.clone(),
+        };
+        let shown = SECRETS.iter().fold(shown_text(&shown), |word, name| without_value(word, name));
         if is_record {
             VALUE_FLAGS.iter().fold(shown, |word, flag| without_record(word, flag))
         } else {
@@ -240,6 +256,10 @@ mod tests {
         );
         assert_eq!(words(&["Password=hunter2"]), "Password=...");
         assert_eq!(words(&["mount", "--Password", "hunter2"]), "mount --Password ...");
+        assert_eq!(words(&["mount", "-o", "user=me,pass=hunter2"]), "mount -o user=me,pass=...");
+        assert_eq!(words(&["pass=hunter2", "--bypass=on"]), "pass=... --bypass=on");
+        assert_eq!(words(&["set", "auth.Password=", "hunter2", "x"]), "set auth.Password= ... x");
+        assert_eq!(words(&["targetcli", "set", "password", "hunter2"]), "targetcli set password ...");
         // Elsewhere it asks for more output.
         assert_eq!(words(&["curl", "-v", "h", "-verbose"]), "curl -v h -verbose");
         assert_eq!(

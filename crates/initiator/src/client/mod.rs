@@ -1,6 +1,5 @@
-//! A session at work: its connections and the requests of the workload that lives in its loop. How it gets more
-//! connections is in `growth`, what happens when it is lost in `recovery`, how it ends in `departure`, the loop itself
-//! in `run`.
+//! A session at work: its connections and the requests of the workload in its loop (`run`). Further connections are in
+//! `growth`, the recovery of a lost session in `recovery`, its end in `departure`.
 //!
 //! The policy says how much may be outstanding and how each connection is paced; this file translates.
 
@@ -56,6 +55,8 @@ pub struct Client {
     /// Whether and how there will be more of them.
     growth: Option<Growth>,
     trouble: Option<Trouble>,
+    /// Losses of the session with a flush under way since the last flush that was answered.
+    lost_flushes: u32,
     reconnects: u64,
     destination: Destination,
     first_token: u64,
@@ -119,6 +120,7 @@ impl Client {
             state: State::Up,
             growth,
             trouble: None,
+            lost_flushes: 0,
             reconnects: 0,
             // Another attempt begins where the first did, and as what was understood there.
             destination: Destination { request: understood.request, ..destination.clone() },
@@ -292,6 +294,7 @@ impl Client {
             match finished {
                 Some(completed) => {
                     self.trouble = None;
+                    self.lost_flushes *= u32::from(!completed.request.is_flush());
                     let completed = self.side.told(completed);
                     workload.done(completed)?;
                 }

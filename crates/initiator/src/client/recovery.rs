@@ -12,7 +12,7 @@ use net::Poll;
 use super::arrival::{lines, note_logins};
 use super::growth::Growth;
 use super::{Client, State};
-use crate::approach::{Approach, Arrived};
+use crate::approach::{Approach, Arrived, Destination};
 use crate::error::Error;
 use crate::line::Line;
 use crate::watch::{FLUSH_TIMES, is_flushing};
@@ -24,6 +24,9 @@ const WAIT_MAX: Duration = Duration::from_secs(3);
 const ENDING: Duration = Duration::from_secs(1);
 /// Time after that in which the target takes the session down.
 const TAKEN_DOWN: Duration = Duration::from_secs(2);
+/// Flushes in a row with which a session is lost, after which it is not made again: `write` flushes half as much each time,
+/// and has come down to a block by then.
+const LOST_FLUSHES_MAX: u32 = 16;
 /// A target may always want to be left alone for so long before another login.
 const TIME2WAIT_MIN: Duration = Duration::from_secs(5);
 
@@ -35,7 +38,8 @@ pub(super) struct Recovery {
     pub(super) approach: Option<Approach>,
     next_at: Instant,
     ending: Ending,
-    /// Each attempt has an ISID of its own. LIO crashes where a session of several connections is reinstated.
+    /// The next attempt has an ISID of its own: LIO crashes where a session of several connections is reinstated. Those after it
+    /// keep that: a target that has taken one of them, unseen, ends its session of one connection with the next login.
     renews_isid: bool,
 }
 
@@ -121,6 +125,13 @@ impl Recovery {
         is_due
     }
 
+    /// Gives the session another ISID before the first attempt if it needs one.
+    fn name_session(&mut self, destination: &mut Destination) {
+        if std::mem::take(&mut self.renews_isid) {
+            destination.renew_isid();
+        }
+    }
+
     /// An attempt came to nothing; the next one is put off.
     pub(super) fn failed(&mut self, error: Error, trouble: &mut Trouble, now: Instant) {
         self.approach = None;
@@ -178,6 +189,11 @@ impl Client {
         let trouble = self.trouble.get_or_insert_with(|| Trouble::new(now, time2wait, timeout));
         if is_flushing(&self.side.open) {
             trouble.wait_for_flush(timeout);
+            self.lost_flushes += 1;
+            // Writes in between succeed, so that the time would begin anew with each of them.
+            if self.lost_flushes >= LOST_FLUSHES_MAX {
+                return Err(Error::FlushesLost { cause: Box::new(error), flushes: self.lost_flushes });
+            }
         }
         let mut again = "connecting again".to_owned();
         if let Some(bytes) = error.smaller_segment() {
@@ -203,9 +219,7 @@ impl Client {
         };
         recovery.ending.end_due(now);
         if recovery.is_due(trouble, now) {
-            if recovery.renews_isid {
-                self.destination.renew_isid();
-            }
+            recovery.name_session(&mut self.destination);
             let approach = Approach::new(self.destination.clone(), self.first_token, trouble.until());
             recovery.approach = Some(approach);
         }
@@ -246,6 +260,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use engine::{Connection, Course};
+    use proto::login::Session as Kind;
 
     use super::*;
 
@@ -259,6 +274,26 @@ mod tests {
             assert_eq!(trouble.until(), Instant::ZERO + Duration::from_secs(17));
             assert_eq!(trouble.after, Duration::from_secs(16), "the message says so");
         }
+    }
+
+    #[test]
+    fn a_loss_changes_the_isid_once() {
+        let mut destination = Destination::plain(Kind::Discovery);
+        let trouble = Trouble::new(Instant::ZERO, Duration::ZERO, Duration::from_secs(1));
+        let cause = || Error::Malformed { command: "INQUIRY" };
+        let lose = |renews_isid| Recovery {
+            renews_isid,
+            ..Recovery::new(cause(), &trouble, Instant::ZERO, Duration::ZERO)
+        };
+        let [mut plain, mut slow] = [lose(false), lose(true)];
+        let mut isid = |recovery: &mut Recovery| {
+            recovery.name_session(&mut destination);
+            destination.request.isid
+        };
+        let first = isid(&mut plain);
+        let second = isid(&mut slow);
+        assert_ne!(first, second);
+        assert_eq!(isid(&mut slow), second, "the next attempt ends what this one has left at the target");
     }
 
     #[test]

@@ -6,9 +6,10 @@ use engine::trace::Sampling;
 use engine::{Connection, Course};
 use proto::initiator::Session;
 use proto::params::Params;
+use wire::scsi::{BlockForm, Cdb};
 
 use super::*;
-use crate::request::Completed;
+use crate::request::{Body, Completed};
 
 /// A session of one connection, and the peer's end of that.
 pub(crate) fn session(options: &Options, params: Params) -> (Client, TcpStream) {
@@ -70,5 +71,56 @@ fn a_session_that_has_nothing_to_do_waits() {
         let Turn::WaitUntil(at) = turn else { panic!("{turn:?}") };
         assert!(at > now && at <= now + CHECK_EVERY, "it waits from {now:?} until {at:?}");
         now = at;
+    }
+}
+
+/// A workload with one flush.
+struct Flush(Option<Request>);
+
+impl Workload for Flush {
+    type Error = Error;
+
+    fn depth(&self) -> Option<usize> {
+        Some(1)
+    }
+
+    fn next(&mut self, _now: Instant) -> Option<Request> {
+        self.0.take()
+    }
+
+    fn done(&mut self, _completed: Completed) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn is_over(&self, _now: Instant) -> bool {
+        false
+    }
+}
+
+/// Writes in between are answered, so that the time for another session would never be over.
+#[test]
+fn a_session_that_every_flush_ends_is_given_up() {
+    let (mut client, _peer) = session(&Options::plain(), Params::default());
+    let now = clock::now();
+    client.start(now);
+    let cdb = Cdb::SynchronizeCache { form: BlockForm::Ten, lba: 0, blocks: 0, immed: false };
+    let mut work = Flush(Some(Request { cdb, body: Body::None, offset_bytes: 0, tag: 0 }));
+    client.turn(&mut work, &mut Scratch::new(), now).unwrap();
+    assert!(work.0.is_none(), "it is issued");
+    let address = client.side.address;
+    for lost in 1.. {
+        // A write has been answered since the last loss.
+        client.trouble = None;
+        match client.lose(Error::Closed { address, when: "in a test" }, None, now) {
+            Ok(()) => assert!(lost < 16),
+            Err(error) => {
+                assert!(matches!(error, Error::FlushesLost { flushes: 16, .. }) && lost == 16, "{error}");
+                assert!(
+                    error.to_string().contains("during 16 SYNCHRONIZE CACHE commands in a row"),
+                    "{error}"
+                );
+                break;
+            }
+        }
     }
 }

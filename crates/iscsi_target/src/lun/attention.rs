@@ -24,7 +24,17 @@ pub struct Port {
 impl Port {
     /// Returns true for a port that was kept without a user and is this one's, which has one.
     pub(super) fn adopts(&self, kept: &Port) -> bool {
-        self.user.is_some() && kept.user.is_none() && (&self.name, self.isid) == (&kept.name, kept.isid)
+        self.user.is_some() && kept.user.is_none() && self.is_namesake(kept)
+    }
+
+    /// Returns true for the port of an initiator with this name and ISID, whatever its user.
+    pub(super) fn is_namesake(&self, other: &Port) -> bool {
+        (&self.name, self.isid) == (&other.name, other.isid)
+    }
+
+    /// The first port of this name and ISID in the order of ports.
+    pub(super) fn without_user(&self) -> Port {
+        Port { user: None, ..self.clone() }
     }
 }
 

@@ -3,8 +3,11 @@
 use std::path::PathBuf;
 
 use thiserror::Error;
+use wire::scsi::Sense;
 
-use super::{KeptError, LUNS_MAX, LabelError, LunSpec};
+use super::kept::KeptError;
+use super::label::LabelError;
+use super::spec::{LUNS_MAX, LunSpec};
 use block::{FaultRule, MemoryError, OpenError};
 
 /// Why a LUN cannot be served.
@@ -111,4 +114,13 @@ pub enum LunError {
         /// The number asked for.
         number: u16,
     },
+}
+
+/// Reason for which PERSISTENT RESERVE OUT was not done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReserveError {
+    /// RESERVATION CONFLICT: the sender has no such right.
+    Conflict,
+    /// CHECK CONDITION.
+    Check(Sense),
 }

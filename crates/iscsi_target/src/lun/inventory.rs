@@ -7,8 +7,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use super::luns::Bereft;
 use super::nexuses::{KnownStores, Nexuses};
-use super::{Attention, Identity, Lun, LunSpec, Luns, Nexus, NexusList, Port};
+use super::{Attention, Identity, Lun, LunSpec, Luns, Nexus, NexusList, Port, Save};
 use crate::backend::Backend;
 use block::BlockingStore;
 
@@ -40,6 +41,14 @@ impl Lun {
     /// Whether it only finishes what is under way.
     pub fn is_leaving(&self) -> bool {
         self.is_leaving
+    }
+
+    /// A session of `port` begins, which may know another store in the place of this one. Returns what is to be kept of it.
+    pub(super) fn begin(&mut self, nexus: Nexus, port: &Arc<Port>, knows_another: bool) -> Option<Save> {
+        self.attentions.begin(nexus, knows_another);
+        let keeper = self.keeper.as_ref();
+        let kept = self.reservations.begin(nexus, port, keeper.is_some());
+        kept.zip(keeper).map(|((version, kept), keeper)| keeper.save(version, kept))
     }
 }
 
@@ -93,6 +102,22 @@ impl Luns {
         gone
     }
 
+    /// Registrations that sessions have adopted since the last call, to be kept, with the numbers of their LUNs.
+    pub fn take_adoptions(&mut self) -> Vec<(u16, Save)> {
+        std::mem::take(&mut self.adoptions)
+    }
+
+    /// Sessions that have begun since the last call and whose initiator has registrations of another user.
+    pub fn take_bereft(&mut self) -> Vec<Bereft> {
+        std::mem::take(&mut self.bereft)
+    }
+
+    /// Returns true while a change of the reservations of LUN `number` is on its way to stable storage.
+    pub fn is_keeping(&self, number: u16) -> bool {
+        let lun = self.slots.get(usize::from(number)).and_then(Option::as_ref);
+        lun.is_some_and(|lun| lun.reservations.is_keeping())
+    }
+
     /// The numbers of those that are leaving.
     pub fn leaving(&self) -> Vec<u16> {
         let leaving = self.slots.iter().flatten().filter(|lun| lun.is_leaving);
@@ -118,8 +143,8 @@ impl Luns {
     fn come(&mut self, mut lun: Lun) {
         for (nexus, port) in &self.sessions {
             let knows_another = self.nexuses.knows_another(port, lun.number, &lun.known());
-            lun.attentions.begin(*nexus, knows_another);
-            lun.reservations.begin(*nexus, port);
+            let adoption = lun.begin(*nexus, port, knows_another);
+            self.adoptions.extend(adoption.map(|save| (lun.number, save)));
         }
         self.put(lun);
     }

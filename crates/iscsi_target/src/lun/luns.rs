@@ -22,6 +22,21 @@ pub struct Luns {
     pub(super) nexuses: Nexuses,
     /// Stores that a session gets to know that begins now.
     pub(super) current: Arc<KnownStores>,
+    /// Registrations that were adopted and are to be kept, by the numbers of their LUNs.
+    pub(super) adoptions: Vec<(u16, Save)>,
+    /// Sessions of CHAP users whose initiator name and ISID have registrations of another user.
+    pub(super) bereft: Vec<Bereft>,
+}
+
+/// A session whose initiator name and ISID have registrations of another CHAP user, in which it has no part.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Bereft {
+    /// The session.
+    pub nexus: Nexus,
+    /// The first LUN with such a registration.
+    pub lun: u16,
+    /// Its user.
+    pub user: String,
 }
 
 /// Checks that each of these LUNs keeps its reservations in a file of its own; `state` is the state folder.
@@ -131,9 +146,14 @@ impl Luns {
         let version = self.nexuses.begin(&port, &self.current);
         for lun in self.slots.iter_mut().flatten() {
             let knows_another = self.nexuses.knows_another(&port, lun.number, &lun.known());
-            lun.attentions.begin(nexus, knows_another);
-            lun.reservations.begin(nexus, &port);
+            let adoption = lun.begin(nexus, &port, knows_another);
+            self.adoptions.extend(adoption.map(|save| (lun.number, save)));
         }
+        let other = self.iter().find_map(|lun| {
+            let user = lun.reservations.other_user(&port)?.to_owned();
+            Some(Bereft { nexus, lun: lun.number, user })
+        });
+        self.bereft.extend(other);
         self.sessions.insert(nexus, port);
         version
     }

@@ -10,6 +10,7 @@
 //! [`Attention::Replaced`]: super::Attention::Replaced
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::attention::Port;
@@ -35,7 +36,7 @@ pub(super) struct KnownStores(pub(super) BTreeMap<u16, KnownStore>);
 /// All nexuses of a target.
 #[derive(Debug, Default)]
 pub(super) struct Nexuses {
-    entries: HashMap<Arc<Port>, Entry>,
+    entries: BTreeMap<Arc<Port>, Entry>,
     /// Nexuses without a session, by the numbers of their ends.
     ended: BTreeMap<u64, Arc<Port>>,
     last_end: u64,
@@ -97,7 +98,7 @@ impl Nexuses {
 
     /// A nexus that was kept without a user becomes that of the first user with its name and ISID.
     fn adopt(&mut self, port: &Arc<Port>, version: u64) {
-        let kept = Port { user: None, ..Port::clone(port) };
+        let kept = port.without_user();
         if port.user.is_none() || self.entries.contains_key(port) {
             return;
         }
@@ -114,12 +115,32 @@ impl Nexuses {
         self.version += 1;
         if is_logout {
             self.entries.remove(port);
+            self.forget_users(port);
         } else if let Some(entry) = self.entries.get_mut(port) {
             self.last_end += 1;
             entry.ended = Some(self.last_end);
             self.ended.insert(self.last_end, Arc::clone(port));
             self.forget_oldest();
         }
+    }
+
+    /// Without CHAP an initiator that logs out is the one that had a user before.
+    fn forget_users(&mut self, port: &Port) {
+        if port.user.is_some() {
+            return;
+        }
+        let gone: Vec<_> =
+            self.users(port).filter_map(|(port, entry)| Some((Arc::clone(port), entry.ended?))).collect();
+        for (port, end) in gone {
+            self.entries.remove(&port);
+            self.ended.remove(&end);
+        }
+    }
+
+    /// Nexuses of users with the name and the ISID of a port without one.
+    fn users<'a>(&'a self, port: &'a Port) -> impl Iterator<Item = (&'a Arc<Port>, &'a Entry)> {
+        let behind = self.entries.range::<Port, _>((Bound::Excluded(port), Bound::Unbounded));
+        behind.take_while(|(other, _)| port.user.is_none() && port.is_namesake(other))
     }
 
     fn forget_oldest(&mut self) {
@@ -157,9 +178,11 @@ impl Nexuses {
         }
     }
 
-    /// Returns true if `port` knows another store than `now` under this number.
+    /// Returns true if `port` knows another store than `now` under this number. Without CHAP it may be the port of any user
+    /// with its name and ISID, and knows what they know.
     pub(super) fn knows_another(&self, port: &Port, number: u16, now: &KnownStore) -> bool {
-        self.entries.get(port).is_some_and(|entry| entry.knows_another(number, now))
+        let users = self.users(port).map(|(_, entry)| entry);
+        self.entries.get(port).into_iter().chain(users).any(|entry| entry.knows_another(number, now))
     }
 
     /// Nexuses that know another store than `next` under this number. Nexuses that the number is closed to already, because
@@ -363,6 +386,27 @@ mod tests {
         assert_eq!(strangers(Some(store(7, 200)), store(8, 1)), [Arc::clone(&open), Arc::clone(&away)]);
         assert_eq!(strangers(None, store(8, 1)).len(), 3, "the LUN was taken out before");
         assert_eq!(strangers(Some(store(7, 200)), store(7, 300)), [] as [Arc<Port>; 0]);
+    }
+
+    /// CHAP is switched off while a store is replaced: the initiator may still have the old one mounted.
+    #[test]
+    fn without_chap_an_initiator_knows_what_its_users_knew() {
+        let of =
+            |user: Option<&str>| Arc::new(Port { user: user.map(str::to_owned), ..Port::clone(&port(1)) });
+        let [plain, alices, bobs] = [None, Some("alice"), Some("bob")].map(of);
+        let mut nexuses = Nexuses::default();
+        nexuses.begin(&alices, &stores(&[(0, store(7, 100))]));
+        nexuses.end(&alices, false);
+        let now = store(8, 100);
+        nexuses.begin(&plain, &stores(&[(0, now)]));
+        nexuses.begin(&port(2), &stores(&[(0, now)]));
+        let know = |nexuses: &Nexuses| {
+            [&plain, &bobs, &alices, &port(2)].map(|port| nexuses.knows_another(port, 0, &now))
+        };
+        assert_eq!(know(&nexuses), [true, false, true, false]);
+        nexuses.end(&plain, true);
+        assert_eq!(know(&nexuses), [false; 4]);
+        assert!(nexuses.ended.is_empty());
     }
 
     #[test]

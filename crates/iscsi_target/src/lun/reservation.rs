@@ -15,6 +15,7 @@ use wire::scsi::{
 };
 
 use super::attention::{Attention, Nexus, Port};
+use super::error::ReserveError;
 use super::kept::{Kept, Version};
 
 /// What a command needs of a LUN (SPC-4 table 66, SBC-4 table 13).
@@ -34,15 +35,6 @@ pub enum Need {
     Release,
     /// It is PERSISTENT RESERVE, which does not go together with RESERVE.
     Persistent,
-}
-
-/// Why PERSISTENT RESERVE OUT was not done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ReserveError {
-    /// RESERVATION CONFLICT: the sender has no such right.
-    Conflict,
-    /// CHECK CONDITION.
-    Check(Sense),
 }
 
 /// What a PERSISTENT RESERVE OUT asks for.
@@ -134,10 +126,50 @@ impl Reservations {
         self.state.persist
     }
 
-    pub(super) fn begin(&mut self, nexus: Nexus, port: &Arc<Port>) {
+    /// A session begins. Returns the state to keep if it has adopted a registration; the adoption is in force already, so that
+    /// the session is not locked out by its own reservation meanwhile.
+    pub(super) fn begin(
+        &mut self,
+        nexus: Nexus,
+        port: &Arc<Port>,
+        can_keep: bool,
+    ) -> Option<(Version, Kept)> {
+        self.ports.insert(nexus, self.newest().owner(port));
         let pending = self.pending.iter_mut().map(|pending| &mut pending.state);
-        [&mut self.state].into_iter().chain(pending).for_each(|state| state.adopt(port));
-        self.ports.insert(nexus, Arc::clone(port));
+        let states = [&mut self.state].into_iter().chain(pending);
+        let adopted = states.filter_map(|state| state.adopt(port).then_some(state.persist)).last();
+        if !can_keep || adopted != Some(true) {
+            return None;
+        }
+        let newest = self.newest().clone();
+        Some(self.keep(newest, Change { nexus, notices: Vec::new() }))
+    }
+
+    /// User of a registration with this name and ISID that the port has no part in.
+    pub(super) fn other_user(&self, port: &Port) -> Option<&str> {
+        let state = self.newest();
+        let mut others =
+            state.registrants.iter().map(|(other, _)| other).filter(|other| port.is_namesake(other));
+        let is_other = port.user.is_some() && state.key(port).is_none();
+        others.find_map(|other| other.user.as_deref()).filter(|_| is_other)
+    }
+
+    /// State after the last change, in force or not.
+    fn newest(&self) -> &PersistentState {
+        self.pending.back().map_or(&self.state, |pending| &pending.state)
+    }
+
+    /// Queues a state that is to be kept.
+    fn keep(&mut self, state: PersistentState, change: Change) -> (Version, Kept) {
+        self.version.number += 1;
+        let (version, kept) = (self.version, state.kept());
+        self.pending.push_back(Pending { version, state, change });
+        (version, kept)
+    }
+
+    /// Returns true while a change is on its way to stable storage.
+    pub(super) fn is_keeping(&self) -> bool {
+        !self.pending.is_empty()
     }
 
     /// A RESERVE ends with its session.
@@ -230,7 +262,7 @@ impl Reservations {
         request: Request,
         can_keep: bool,
     ) -> Result<(Change, Option<(Version, Kept)>), ReserveError> {
-        let newest = self.pending.back().map_or(&self.state, |pending| &pending.state).clone();
+        let newest = self.newest().clone();
         let (was_kept, generation) = (newest.persist, newest.generation);
         let in_force = std::mem::replace(&mut self.state, newest);
         let result = self.change(nexus, request);
@@ -245,10 +277,8 @@ impl Reservations {
             self.state = next;
             return Ok((change, None));
         }
-        self.version.number += 1;
-        let (version, kept) = (self.version, next.kept());
-        self.pending.push_back(Pending { version, state: next, change: change.clone() });
-        Ok((change, Some((version, kept))))
+        let kept = self.keep(next, change.clone());
+        Ok((change, Some(kept)))
     }
 
     /// A change is on stable storage, and is in force with all before it; or it could not be kept, and is none, nor is what
@@ -414,7 +444,7 @@ impl Reservations {
     }
 
     fn key(&self, port: &Port) -> Option<u64> {
-        self.state.registrants.iter().find(|(other, _)| **other == *port).map(|(_, key)| *key)
+        self.state.key(port)
     }
 
     fn port(&self, nexus: Nexus) -> Arc<Port> {
@@ -423,15 +453,35 @@ impl Reservations {
 }
 
 impl PersistentState {
+    /// Port whose registrations a session of `port` uses. Without CHAP a name and an ISID are all there is of an initiator, so
+    /// it uses those of a user, which remain that user's; of several users that of the holder, or the first.
+    fn owner(&self, port: &Arc<Port>) -> Arc<Port> {
+        if port.user.is_some() || self.key(port).is_some() {
+            return Arc::clone(port);
+        }
+        let holder = self.held.as_ref().map(|held| &held.holder);
+        let mut ports = holder.into_iter().chain(self.registrants.iter().map(|(port, _)| port));
+        Arc::clone(ports.find(|other| port.is_namesake(other)).unwrap_or(port))
+    }
+
     /// A registration that was kept without a user becomes that of the first user with its name and ISID.
-    /// If that user has a registration already, the kept one is dropped.
-    fn adopt(&mut self, port: &Arc<Port>) {
-        if self.registrants.iter().any(|(kept, _)| kept == port) {
+    /// If that user has a registration already, the kept one is dropped. Returns true if there was one.
+    fn adopt(&mut self, port: &Arc<Port>) -> bool {
+        if !self.registrants.iter().any(|(kept, _)| port.adopts(kept)) {
+            return false;
+        }
+        if self.key(port).is_some() {
             self.registrants.retain(|(kept, _)| !port.adopts(kept));
         }
         let registrants = self.registrants.iter_mut().map(|(kept, _)| kept);
         let holder = self.held.as_mut().map(|held| &mut held.holder);
         registrants.chain(holder).filter(|kept| port.adopts(kept)).for_each(|kept| *kept = Arc::clone(port));
+        self.status.take();
+        true
+    }
+
+    fn key(&self, port: &Port) -> Option<u64> {
+        self.registrants.iter().find(|(other, _)| **other == *port).map(|(_, key)| *key)
     }
 
     /// State to keep.

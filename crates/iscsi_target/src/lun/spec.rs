@@ -14,6 +14,9 @@ use thiserror::Error;
 
 use super::options::Options;
 
+/// The most LUNs a target serves: what the peripheral addressing method can number (SAM-5 4.7.7.2).
+pub const LUNS_MAX: usize = 256;
+
 /// A LUN that is to be served.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LunSpec {

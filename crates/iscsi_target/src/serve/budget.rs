@@ -18,9 +18,9 @@ const LONGEST_BYTES: usize = block::TRANSFER_MAX_BYTES as usize;
 /// so that what was read in time is not refused. From here on data of writes come in by reserve.
 const BEYOND_BYTES: usize = BUDGET_BYTES + LONGEST_BYTES;
 /// The same for a request within its session's share.
-const WITHIN_BYTES: usize = 224 << 20;
+pub(super) const WITHIN_BYTES: usize = 224 << 20;
 /// The same for a request of a session that holds little: the rest is for those alone.
-const MOST_BYTES: usize = 256 << 20;
+pub(super) const MOST_BYTES: usize = 256 << 20;
 pub(super) const LITTLE_BYTES: usize = 64 << 10;
 /// The least share of one session.
 const SHARE_MIN_BYTES: usize = 4 << 20;
@@ -100,6 +100,16 @@ impl Budget {
     /// Memory in use, with buffers that sessions which are gone have left with stores.
     pub(super) fn held_bytes(&self) -> usize {
         self.all.held_bytes()
+    }
+
+    /// Data that sessions have announced and not sent.
+    pub(super) fn lacking_bytes(&self) -> usize {
+        self.lacking_bytes
+    }
+
+    /// Memory that is set aside.
+    pub(super) fn reserved_bytes(&self) -> usize {
+        self.reserved_bytes
     }
 
     /// A buffer that has memory at once.
@@ -230,6 +240,10 @@ impl Budget {
 impl Holdings {
     pub(super) fn lacking_bytes(&self) -> usize {
         self.lacking_bytes
+    }
+
+    pub(super) fn reserved_bytes(&self) -> usize {
+        self.reserved_bytes
     }
 
     /// To be called every few seconds. While `is_read` is false nothing can come.

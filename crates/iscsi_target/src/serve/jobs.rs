@@ -2,11 +2,16 @@
 
 use std::sync::Arc;
 
-use block::{BlockingStore, Buffer, Called, Claim, FLUSH_COST_BYTES, OperationError, Step, StoreCall};
+use block::{
+    BlockError, BlockingStore, Buffer, Called, Claim, FLUSH_COST_BYTES, OperationError, Step, StoreCall,
+};
 use event::Instant;
 use net::clock;
 
 use crate::lun::{Nexus, Save};
+
+/// Nexus of jobs of the target itself: no session has this number.
+const OWN: Nexus = Nexus(0);
 
 /// A call for a task, or the rest of it.
 #[derive(Debug)]
@@ -38,6 +43,11 @@ impl From<StoreCall> for Call {
 }
 
 impl Job {
+    /// Puts reservations on stable storage for no command of a session.
+    pub(super) fn keep(store: Arc<dyn BlockingStore>, lun: u16, save: Save) -> Job {
+        Job { store, lun, call: Call::Keep(save), side: usize::MAX, nexus: OWN, token: 0, is_timed: false }
+    }
+
     /// Cost of the next piece in the session's turn among the workers, in bytes that it moves.
     pub(super) fn cost_bytes(&self) -> u64 {
         match &self.call {
@@ -71,6 +81,13 @@ pub(super) struct Done {
     pub(super) kept: Option<(u16, Save)>,
     /// End of the call in the store, if it is wanted.
     pub(super) ended: Option<Instant>,
+}
+
+impl Done {
+    /// Error of a job of the target itself, which no session is told.
+    pub(super) fn own_error(&self) -> Option<&BlockError> {
+        self.result.as_ref().err().filter(|_| self.nexus == OWN)?.device_error()
+    }
 }
 
 /// Runs a job, or the next piece of it; called on a worker.

@@ -24,6 +24,7 @@ mod parameters;
 mod path;
 mod portals;
 mod registrar;
+mod rehearsal;
 mod reload;
 mod replacing;
 mod room;
@@ -85,6 +86,7 @@ use waiting::Waiting;
 pub use config::{Config, InitiatorRights, LunSet, ServeError};
 pub use log::log;
 use log::log_some;
+pub use rehearsal::rehearse;
 pub use reload::{Reload, Reloaded};
 pub use replacing::{CutOff, Grown};
 pub use stats::Stats;
@@ -399,6 +401,9 @@ impl Target {
     fn finish(&mut self, done: Done) {
         if let Some((lun, save)) = &done.kept {
             self.shared.luns.settle(*lun, save, done.result.is_ok());
+            if let Some(error) = done.own_error() {
+                log(format_args!("LUN {lun}: the user that a registration belongs to is not kept: {error}"));
+            }
         }
         match self.sides.get_mut(done.side) {
             Some(side) if side.nexus == done.nexus => {

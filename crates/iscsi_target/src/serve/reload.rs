@@ -14,13 +14,16 @@ use std::time::Duration;
 use block::{Claim, Step, Workers};
 use event::Instant;
 use net::{Interest, Signal, clock, tcp};
+use wire::scsi::Lun as Address;
 
+use super::jobs::Job;
 use super::listener::{Listener, portals};
 use super::portals::Portals;
 use super::replacing::{CutOff, Grown, Measured, NOT_CONNECTED, measure};
 use super::side::{COMMANDS_AT_FIRST, Side};
-use super::{Config, LunSet, RELOAD_TOKEN, ServeError, Target, replacing};
-use crate::lun::{Lun, Nexus, Served, Stranger, check_identities, check_reservations};
+use super::{Config, LunSet, RELOAD_TOKEN, ServeError, Target, log_some, replacing};
+use crate::backend::Backend;
+use crate::lun::{Bereft, Lun, Nexus, Served, Stranger, check_identities, check_reservations};
 
 /// Where a new configuration comes from, and who is told what came of it.
 pub trait Reload: Send + Sync {
@@ -278,8 +281,17 @@ impl Target {
         (strangers.iter().zip(peers).map(name).collect(), away)
     }
 
-    /// Has the register written if it has changed, or could not be written; returns the time to look again.
+    /// Has registrations written that sessions have adopted, and the register if it has changed, or could not be written;
+    /// returns the time to look again.
     pub(super) fn keep_sessions(&mut self, now: Instant) -> Instant {
+        self.tell_bereft(now);
+        for (number, save) in self.shared.luns.take_adoptions() {
+            let backend = self.shared.luns.lun(Address::from_number(number)).map(Lun::backend);
+            // No other LUN keeps anything.
+            let Some(Backend::Blocking(store)) = backend else { continue };
+            let job = Job::keep(Arc::clone(store), number, save);
+            self.shared.workers.submit(job.claim(), job.cost_bytes(), job);
+        }
         let Some(registrar) = &mut self.registrar else { return Instant::FAR_FUTURE };
         let luns = &mut self.shared.luns;
         if (luns.has_news() || registrar.is_due(now)) && registrar.pending() == 0 {
@@ -289,6 +301,22 @@ impl Target {
             self.shared.register_version = u64::MAX;
         }
         registrar.next_look(now)
+    }
+
+    /// Says which sessions have no part in the registrations of their initiator's former user.
+    fn tell_bereft(&mut self, now: Instant) {
+        for Bereft { nexus, lun, user } in self.shared.luns.take_bereft() {
+            let side = self.sides.iter().map(|(_, side)| side).find(|side| side.nexus == nexus);
+            let member = side.and_then(|side| side.members.first());
+            let Some(client) = member.and_then(|member| self.clients.get(member.client)) else { continue };
+            let name = client.name();
+            let text = format_args!(
+                "{name}: LUN {lun} has a registration of CHAP user {user} for this initiator name and ISID, in which \
+                 another user has no part; to use it log in as {user}, to end it send PREEMPT or CLEAR from a registered \
+                 session"
+            );
+            log_some(&mut self.lines, ("registration of another user", client.link.peer.ip()), now, text);
+        }
     }
 
     /// A list of nexuses is written, or could not be: either way its sessions are served.
@@ -312,7 +340,8 @@ impl Target {
     pub(super) fn release_luns(&mut self, now: Instant) {
         let mut gone = Vec::new();
         for number in self.shared.luns.leaving() {
-            let is_used = self.sides.iter().any(|(_, side)| side.uses(number))
+            let is_used = self.shared.luns.is_keeping(number)
+                || self.sides.iter().any(|(_, side)| side.uses(number))
                 || self.clients.iter().any(|(_, client)| client.sends_from(number));
             if !is_used {
                 gone.extend(self.shared.luns.release(number));

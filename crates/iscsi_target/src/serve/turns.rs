@@ -13,7 +13,7 @@ pub(super) const TURN: Duration = Duration::from_micros(200);
 /// Time of the loop from which on the sessions that have not had their turn wait for the next.
 pub(super) const ROUND: Duration = Duration::from_millis(5);
 /// Longest rest of a session, whatever its requests have cost.
-const REST_MAX: Duration = Duration::from_millis(50);
+pub(super) const REST_MAX: Duration = Duration::from_millis(50);
 
 /// Debt of a session.
 #[derive(Clone, Copy, Debug, Default)]

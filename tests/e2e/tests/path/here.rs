@@ -86,6 +86,25 @@ fn a_machine_behind_a_tunnel_or_without_ipv6_can_be_the_far_end() {
     }
 }
 
+/// Another device of the machine has the networks of the path.
+#[test]
+fn a_route_with_a_congestion_control_takes_the_place_of_no_other() {
+    need!(path::available(), skip::program("ip"));
+    let script = r#"
+        ip link add t0 type veth peer name t1
+        ip link set t0 up
+        ip link set t1 up
+        ip address add 2001:2::77/64 dev t0 nodad
+        state >/tmp/farlun-routes-$$
+        $farlun wan --host --congestion reno -- true
+        ip -6 route show 2001:2::/64
+        state | diff /tmp/farlun-routes-$$ - >&2
+        rm /tmp/farlun-routes-$$"#;
+    let finished = on_a_machine(script).expect_code(0);
+    let own = finished.stdout.lines().filter(|line| line.contains("dev t0")).count();
+    assert_eq!(own, 1, "{finished:#?}");
+}
+
 #[test]
 fn what_is_in_the_way_is_named() {
     need!(path::available(), skip::program("ip"), skip::program("setpriv"));

@@ -424,8 +424,12 @@ fn sent(counts: &CommandCounts, hidden: HiddenBounds) -> Count {
 fn completed(counts: &CommandCounts, sent: Count, hidden: &HiddenCounts) -> Count {
     let mut visible = counts.completed - counts.status_inferred;
     let mut unmatched = counts.unmatched;
-    if hidden.statuses_visible && sent.exact().is_some() && counts.status_inferred == 0 {
-        return Count::Exact(visible);
+    if let Some(sent) = sent.exact()
+        && hidden.statuses_visible
+        && counts.status_inferred == 0
+    {
+        // A status of an inferred command is one of none where CmdSN leaves no room for that.
+        return Count::Exact(visible.min(sent));
     }
     if hidden.begun && counts.status_inferred == 0 {
         // Those of hidden commands; others belong to none.

@@ -409,3 +409,6 @@ fn pacing(value: &Scalar) -> Result<Pacing, String> {
 pub(super) fn digest_name(wish: DigestWish) -> &'static str {
     DIGESTS.iter().find(|(_, known)| *known == wish).map_or("none", |(name, _)| name)
 }
+
+#[cfg(test)]
+mod tests;

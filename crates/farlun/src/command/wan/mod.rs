@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::Context;
 use capture::{Destination, Keep, tapped};
 use clap::{Args, Subcommand, ValueEnum};
-use net::{EndSignals, user};
+use net::{EndSignals, nursery, user};
 use wan::validity::Class;
 use wan::{HOSTS_MAX, HostName, KernelTraced, Outcome, Settings, Spec, Taps, WanError};
 
@@ -181,6 +181,7 @@ fn emulate(args: WanArgs, capturing: Option<&Capturing>) -> anyhow::Result<u8> {
             (Some(Taps::new(taps)), Some(tapping))
         }
     };
+    tell_of_private_disks();
     // What was captured is kept however the run has ended.
     let outcome = wan::run(&settings, taps);
     let tapped = tapping.map(tapped::Tapping::finish).transpose();
@@ -239,6 +240,19 @@ fn code(outcome: &Outcome) -> u8 {
         code = if code == exit::DONE { exit::FAILED } else { code };
     }
     code
+}
+
+/// Says which disks stay in use while the path runs: commands have mount namespaces of their own.
+fn tell_of_private_disks() {
+    let disks = nursery::private_disks().unwrap_or_default();
+    if let Some(first) = disks.first() {
+        note!(
+            "farlun: disks are mounted where mounts are private ({}, the first on {first}): they stay in use until the path \
+             ends, also if they are unmounted meanwhile; 'mount --make-shared /' before lets an unmount reach the path's \
+             commands",
+            disks.len()
+        );
+    }
 }
 
 /// Who may not make namespaces as it is, may in a user namespace. Call it while there is a single thread.

@@ -4,6 +4,8 @@ use wire::scsi::{ReservationType, ReserveIn, ReserveOut, ReserveParameters};
 
 use super::*;
 
+mod users;
+
 const A: Nexus = Nexus(1);
 const B: Nexus = Nexus(2);
 const C: Nexus = Nexus(3);
@@ -104,60 +106,6 @@ impl Room {
         assert_eq!(self.run(nexus, &[0; 6]), Outcome::Check(attention));
         assert_eq!(self.run(nexus, &[0; 6]), Outcome::Good);
     }
-}
-
-/// Name and ISID of an initiator whose session has ended give another user none of its registration.
-#[test]
-fn a_registration_belongs_to_the_user_that_made_it() {
-    let room = &mut Room::new();
-    let [alices, bobs, again] = [Nexus(10), Nexus(11), Nexus(12)];
-    room.begin_as(alices, alices, Some("alice"));
-    room.done(alices, ReserveOut::Register, 0, (0, 7));
-    room.done(alices, ReserveOut::Reserve, 1, (7, 0));
-    room.luns.end(alices, false);
-    room.begin_as(bobs, alices, Some("bob"));
-    assert!(!room.may(bobs, &WRITE));
-    room.out(bobs, ReserveOut::Release, 1, (7, 0), &Outcome::Conflict);
-    room.luns.end(bobs, true);
-    room.begin_as(again, alices, Some("alice"));
-    assert!(room.may(again, &WRITE));
-    room.done(again, ReserveOut::Release, 1, (7, 0));
-}
-
-/// Files of before users were kept have none.
-#[test]
-fn a_registration_without_a_user_goes_to_the_first_one() {
-    let room = &mut Room::new();
-    let [before, alices, bobs] = [Nexus(10), Nexus(11), Nexus(12)];
-    room.begin(before);
-    room.done(before, ReserveOut::Register, 0, (0, 7));
-    room.done(before, ReserveOut::Reserve, 1, (7, 0));
-    room.luns.end(before, false);
-    room.begin_as(alices, before, Some("alice"));
-    assert!(room.may(alices, &WRITE) && !room.may(A, &WRITE));
-    room.luns.end(alices, false);
-    room.begin_as(bobs, before, Some("bob"));
-    assert!(!room.may(bobs, &WRITE));
-    assert_eq!(room.held(), Some((7, 1)));
-}
-
-/// CHAP is switched off and on again, and the initiator has registered each time.
-#[test]
-fn a_registration_without_a_user_is_dropped_where_the_user_has_one() {
-    let room = &mut Room::new();
-    let [first, plain, again] = [Nexus(10), Nexus(11), Nexus(12)];
-    room.begin_as(first, first, Some("alice"));
-    room.done(first, ReserveOut::Register, 0, (0, 7));
-    room.luns.end(first, false);
-    room.begin_as(plain, first, None);
-    room.done(plain, ReserveOut::Register, 0, (0, 9));
-    room.done(plain, ReserveOut::Reserve, 1, (9, 0));
-    room.luns.end(plain, false);
-    room.begin_as(again, first, Some("alice"));
-    assert!(room.may(again, &WRITE) && !room.may(A, &WRITE));
-    assert_eq!(room.held(), Some((7, 1)));
-    room.done(again, ReserveOut::Register, 0, (7, 0));
-    room.out(again, ReserveOut::Register, 0, (9, 0), &Outcome::Conflict);
 }
 
 #[test]

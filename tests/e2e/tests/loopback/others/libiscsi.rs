@@ -56,6 +56,23 @@ fn vital_product_data_pages() {
     assert!(limits.to_lowercase().contains("optimal transfer length"), "{limits}");
 }
 
+/// The library sends DataDigest=None, whatever the URL says.
+#[test]
+fn header_digests_are_all_that_it_has() {
+    need!(skip::program("iscsi-inq"));
+    let inquiry = |digest: &str| {
+        let target = Target::serve_with(&["memory:64MiB"], &["--digest", digest]);
+        let url = format!("{}?header_digest=crc32c", target.url(0));
+        let finished = run(Command::new("iscsi-inq").arg(&url), MINUTE);
+        (finished, target.service.stderr())
+    };
+    let (finished, _) = inquiry("prefer");
+    finished.expect_code(0);
+    let (finished, said) = inquiry("crc32c");
+    finished.expect_code(10);
+    assert!(said.contains("DataDigest=None is all that the peer agrees to"), "{said}");
+}
+
 #[test]
 fn capacity_is_what_was_asked_for() {
     need!(skip::program("iscsi-readcapacity16"));

@@ -123,6 +123,36 @@ fn a_session_is_its_users() {
     assert!(said.contains("another CHAP user has a session with this name and ISID"), "{said}");
 }
 
+/// A registration from before users were kept goes to the first user, whose name is in the file from then on; another user is
+/// a line in the log.
+#[test]
+fn the_first_user_of_a_registration_is_kept() {
+    let (folder, file) = secrets();
+    let file = file.to_str().expect("a path of plain characters");
+    let disk = folder.path().join("disk");
+    fs::File::create(&disk).and_then(|disk| disk.set_len(1 << 20)).expect("a disk");
+    let kept = folder.path().join("disk.farlun-reservations");
+    let old = "farlun reservations 1\nregistration 0000000000000007 800000010002 iqn.2026-11.org.example:host\n\
+               reservation 1 0\nend\n";
+    fs::write(&kept, old).expect("a file of reservations");
+    let flags = ["--chap", "alice", "--chap", "bob", "--chap-secret-file", file];
+    let serve = || Target::serve_with(&[&format!("file:{}", disk.display())], &flags);
+    let target = serve();
+    drop(log_in_as(&target, "alice", 0).expect("alice"));
+    e2e::until("the file names the user", MINUTE, || {
+        fs::read_to_string(&kept).is_ok_and(|text| text.contains(" iqn.2026-11.org.example:host alice\n"))
+    });
+    drop(target);
+    let target = serve();
+    drop(log_in_as(&target, "bob", 0).expect("bob"));
+    e2e::until("the log names alice", MINUTE, || {
+        target
+            .service
+            .stderr()
+            .contains("LUN 0 has a registration of CHAP user alice for this initiator name and ISID")
+    });
+}
+
 #[test]
 fn users_are_bound_and_old_algorithms_are_off() {
     let (_folder, file) = secrets();

@@ -6,10 +6,16 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use wire::iscsi::{
-    BHS_LEN, Bhs, LoginRequest, Lun, Pdu, RESERVED_TAG, ScsiCommand, TaskAttribute, TaskManagementRequest,
-    login_stage, padding, task_function, text,
+    BHS_LEN, Bhs, Lun, Pdu, RESERVED_TAG, ScsiCommand, TaskAttribute, TaskManagementRequest, padding,
+    task_function,
 };
 use wire::scsi::{BlockForm, Cdb, ReserveIn, ReserveOut, ReserveParameters};
+
+use raw_login::Badge;
+
+/// The builder of login requests that the end-to-end tests have, which no crate offers to others.
+#[path = "../../../../../tests/e2e/tests/loopback/peers/raw_login.rs"]
+mod raw_login;
 
 /// Longest silence of the target.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -31,28 +37,11 @@ impl Session {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        let mut bytes = Vec::new();
-        let mut writer = text::TextWriter::new(&mut bytes);
         let name = "iqn.2026-11.org.example:flood";
-        for (key, value) in [("InitiatorName", name), ("SessionType", "Normal"), ("TargetName", iqn)] {
-            writer.push(key, value);
-        }
+        let keys = [("InitiatorName", name), ("SessionType", "Normal"), ("TargetName", iqn)];
         let [a, b, c, d] = port.to_be_bytes();
-        let request = LoginRequest {
-            transit: true,
-            is_continued: false,
-            csg: login_stage::OPERATIONAL,
-            nsg: login_stage::FULL_FEATURE,
-            version_max: 0,
-            version_min: 0,
-            data_segment_len: bytes.len() as u32,
-            isid: [0x80, 0, a, b, c, d],
-            tsih: 0,
-            itt: 1,
-            cid: 0,
-            cmd_sn: 1,
-            exp_stat_sn: 0,
-        };
+        let badge = Badge { isid: [0x80, 0, a, b, c, d], tsih: 0, cid: 0, cmd_sn: 1 };
+        let (request, bytes) = raw_login::request(badge, &keys);
         stream.write_all(&pdu(request, &bytes))?;
         let mut session = Session { stream, cmd_sn: 1, itt: 0 };
         let Pdu::LoginResponse(response) = session.receive()? else { bail!("no answer to a login") };

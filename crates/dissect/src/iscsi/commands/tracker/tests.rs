@@ -32,6 +32,7 @@ fn completed_commands_are_those_with_a_visible_or_numbered_status() {
         (inferred, sent, HiddenCounts { statuses: None, ..whole }, between(89, 100)),
         // No more than were sent.
         (counts, between(80, 90), whole, Count::Exact(90)),
+        (counts, Count::Exact(70), HiddenCounts { statuses_visible: true, ..whole }, Count::Exact(70)),
         (counts, Count::Unknown, whole, Count::Unknown),
     ] {
         assert_eq!(super::completed(&counts, sent, &hidden), completed, "{counts:?} {sent:?} {hidden:?}");
