@@ -18,6 +18,8 @@ pub use request::{ExportFacts, NbdBlockSizes, NbdCommand, NbdOp};
 
 /// Longest payload of a request or reply, in bytes.
 pub const PAYLOAD_MAX_BYTES: u32 = 32 << 20;
+/// Extents of one block status.
+pub const EXTENTS_MAX: usize = 1 << 20;
 /// Largest minimum block size, in bytes.
 pub const MINIMUM_BLOCK_MAX_BYTES: u32 = 1 << 16;
 /// Longest data of an option or of a reply to one, in bytes.

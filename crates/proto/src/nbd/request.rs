@@ -4,6 +4,9 @@ use wire::nbd::{command, command_flag, error_number, transmission_flag};
 
 use super::{MINIMUM_BLOCK_MAX_BYTES, NbdFault, PAYLOAD_MAX_BYTES};
 
+/// Smallest preferred block size, in bytes.
+const PREFERRED_BLOCK_MIN_BYTES: u32 = 512;
+
 /// Operation of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum NbdOp {
@@ -98,9 +101,9 @@ pub struct NbdCommand {
 pub struct NbdBlockSizes {
     /// Every offset and length is a multiple of it: a power of two up to 64 KiB.
     pub minimum: u32,
-    /// Best offsets and lengths: a power of two, not below the minimum.
+    /// Best offsets and lengths: a power of two, at least 512 and the minimum.
     pub preferred: u32,
-    /// Longest payload: a multiple of the minimum, or 2^32 − 1 for no limit.
+    /// Longest payload, at least the preferred size; 2^32 − 1 for no limit.
     pub maximum: u32,
 }
 
@@ -114,13 +117,11 @@ impl NbdBlockSizes {
     /// # Errors
     /// Sizes that no server may announce.
     pub fn check(&self) -> Result<(), NbdFault> {
-        let is_block = |size: u32| size.is_power_of_two();
-        let is_right = is_block(self.minimum)
-            && is_block(self.preferred)
+        let is_right = self.minimum.is_power_of_two()
+            && self.preferred.is_power_of_two()
             && self.minimum <= MINIMUM_BLOCK_MAX_BYTES
-            && (self.minimum..=PAYLOAD_MAX_BYTES).contains(&self.preferred)
-            && self.maximum >= self.preferred
-            && (self.maximum == u32::MAX || self.maximum.is_multiple_of(self.minimum));
+            && self.preferred >= self.minimum.max(PREFERRED_BLOCK_MIN_BYTES)
+            && self.maximum >= self.preferred;
         is_right.then_some(()).ok_or(NbdFault::Contradiction("announced block sizes that no export may have"))
     }
 
@@ -235,8 +236,10 @@ mod tests {
         assert!(sizes(1, 4096, 32 << 20) && sizes(512, 512, u32::MAX) && sizes(65_536, 65_536, 65_536));
         assert!(!sizes(0, 4096, 4096), "no minimum");
         assert!(!sizes(131_072, 131_072, 131_072), "minimum above 64 KiB");
-        assert!(!sizes(512, 256, 4096), "preferred below minimum");
+        assert!(!sizes(1024, 512, 4096), "preferred below minimum");
+        assert!(!sizes(1, 256, 4096), "preferred below 512");
+        assert!(!sizes(512, 1000, 4096), "preferred not a power of two");
         assert!(!sizes(512, 4096, 4000), "maximum below preferred");
-        assert!(!sizes(512, 4096, 5000), "maximum not a multiple");
+        assert!(sizes(512, 4096, 5000), "any maximum above preferred");
     }
 }

@@ -117,13 +117,13 @@ impl Near {
                     let asked = self.asked.get_mut(&token).expect("a read");
                     asked.buffer[offset_bytes as usize..][..len_bytes as usize].fill(0);
                 }
-                NbdClientEvent::Completed(completion) => self.complete(completion),
+                NbdClientEvent::Completed(completion) => self.complete(&completion),
             }
         }
         Ok(true)
     }
 
-    fn complete(&mut self, completion: NbdCompletion) {
+    fn complete(&mut self, completion: &NbdCompletion) {
         let asked = self.asked.get_mut(&completion.token).expect("an open request");
         assert!(!std::mem::replace(&mut asked.is_over, true), "a request ends once");
         self.completed += 1;

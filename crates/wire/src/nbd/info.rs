@@ -81,7 +81,7 @@ impl<'a> Info<'a> {
                     .for_each(|size| out.extend_from_slice(&size.to_be_bytes()));
             }
             Info::Name(data) | Info::Description(data) | Info::Other { data, .. } => {
-                out.extend_from_slice(data)
+                out.extend_from_slice(data);
             }
         }
     }

@@ -5,13 +5,13 @@ use wire::nbd::{
     command_flag,
 };
 
-use super::super::{NbdFault, NbdOp};
+use super::super::{EXTENTS_MAX, NbdFault, NbdOp};
 use super::{NbdAgreement, NbdClient, NbdClientEvent, NbdCompletion, Open, Step};
 
 /// Longest payload of an error chunk: number, text and offset.
 const ERROR_MAX_BYTES: u32 = 4 + 2 + STRING_MAX as u32 + 8;
 /// Longest payload of a block status.
-const STATUS_MAX_BYTES: u32 = 1 << 20;
+const STATUS_MAX_BYTES: u32 = 4 + (EXTENTS_MAX * StatusExtent::LEN) as u32;
 /// Error chunks of one reply.
 const ERRORS_MAX: u32 = 1024;
 
@@ -138,7 +138,7 @@ impl NbdClient {
 
     /// Ends a request: a success needs everything that it asked for.
     pub(super) fn finish(&mut self, cookie: u64) -> Result<(), NbdFault> {
-        let open = self.open.remove(&cookie).ok_or(NbdFault::UnknownCookie { cookie })?;
+        let open = self.find(cookie)?;
         let is_complete = match open.command.op {
             NbdOp::Read => open.coverage.bytes() == open.command.len_bytes,
             NbdOp::BlockStatus => !open.extents.is_empty(),
@@ -147,13 +147,11 @@ impl NbdClient {
         if open.error.is_none() && !is_complete {
             return Err(NbdFault::Contradiction("ended a reply before all of it had come"));
         }
-        let result = open.error.map_or(Ok(()), Err);
-        let extents = if result.is_ok() { open.extents } else { Vec::new() };
-        self.events.push_back(NbdClientEvent::Completed(NbdCompletion {
-            token: open.token,
-            result,
-            extents,
-        }));
+        let extents = std::mem::take(&mut open.extents);
+        let (token, result) = (open.token, open.error.map_or(Ok(()), Err));
+        let extents = if result.is_ok() { extents } else { Vec::new() };
+        self.open.remove(&cookie);
+        self.events.push_back(NbdClientEvent::Completed(NbdCompletion { token, result, extents }));
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use wire::nbd::{ClientFlags, NewstyleGreeting, OptionRequest, RequestHeader, handshake_flag};
 
-use super::{ExportFacts, NbdCommand, NbdFault, NbdTransmit, Receive, array};
+use super::{ExportFacts, NbdCommand, NbdFault, NbdTransmit, PAYLOAD_MAX_BYTES, Receive, array};
 use transmission::{Open, Refusal};
 
 /// An export.
@@ -132,7 +132,9 @@ impl NbdServer {
     pub fn new(config: Arc<NbdServerConfig>) -> NbdServer {
         assert!(config.requests_max > 0, "a server that takes no request");
         for export in &config.exports {
-            assert_eq!(export.facts.blocks.check(), Ok(()), "block sizes of {:?}", export.name);
+            let blocks = export.facts.blocks;
+            assert_eq!(blocks.check(), Ok(()), "block sizes of {:?}", export.name);
+            assert!(blocks.preferred <= PAYLOAD_MAX_BYTES, "a preferred size of {} bytes", blocks.preferred);
         }
         let flags = handshake_flag::FIXED_NEWSTYLE | handshake_flag::NO_ZEROES;
         let greeting = NbdTransmit::header(NewstyleGreeting { flags }.to_bytes());

@@ -5,7 +5,9 @@ use wire::nbd::{
     chunk_type, command, command_flag, error_number,
 };
 
-use super::super::{ExportFacts, NbdCommand, NbdFault, NbdOp, NbdPayload, NbdTransmit, PAYLOAD_MAX_BYTES};
+use super::super::{
+    EXTENTS_MAX, ExportFacts, NbdCommand, NbdFault, NbdOp, NbdPayload, NbdTransmit, PAYLOAD_MAX_BYTES,
+};
 use super::negotiation::ALLOCATION_ID;
 use super::{NbdServer, NbdServerEvent, Step};
 
@@ -121,8 +123,8 @@ impl NbdServer {
         }
     }
 
-    /// Answers NBD_CMD_BLOCK_STATUS with extents from the beginning of its range. Those behind its end are cut off, and
-    /// all but the first with REQ_ONE.
+    /// Answers NBD_CMD_BLOCK_STATUS with extents from the beginning of its range. What lies behind its end is cut off,
+    /// and all but the first with REQ_ONE.
     ///
     /// # Panics
     /// If the request is another, or there is no extent, or one without length.
@@ -132,7 +134,7 @@ impl NbdServer {
         assert!(!extents.is_empty(), "a range without extents");
         let count = if command.flags & command_flag::REQ_ONE != 0 { 1 } else { extents.len() };
         let (mut left, mut sent) = (command.len_bytes, Vec::new());
-        for extent in &extents[..count] {
+        for extent in &extents[..count.min(EXTENTS_MAX)] {
             assert!(extent.len_bytes > 0, "an extent without length");
             if left > 0 {
                 let len_bytes = extent.len_bytes.min(left);
