@@ -77,7 +77,7 @@ impl NbdOp {
             }
     }
 
-    /// Whether it changes the medium.
+    /// True if it changes the medium.
     const fn changes(self) -> bool {
         matches!(self, NbdOp::Write | NbdOp::Trim | NbdOp::WriteZeroes)
     }

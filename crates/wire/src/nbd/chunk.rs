@@ -24,12 +24,12 @@ impl ChunkHeader {
     /// Length of the offset before the data of NBD_REPLY_TYPE_OFFSET_DATA, in bytes.
     pub const OFFSET_LEN: usize = 8;
 
-    /// Whether the chunk reports an error, of a known kind or not.
+    /// True if the chunk reports an error, of a known kind or not.
     pub const fn is_error(&self) -> bool {
         self.kind & 1 << 15 != 0
     }
 
-    /// Whether it is the last of its reply.
+    /// True if it is the last of its reply.
     pub const fn is_done(&self) -> bool {
         self.flags & super::chunk_flag::DONE != 0
     }

@@ -23,7 +23,7 @@ message! {
 }
 
 impl OptionReplyHeader {
-    /// Whether the option failed; the data are a text for a human then.
+    /// True if the option failed; the data are a text for a human then.
     pub const fn is_error(&self) -> bool {
         self.reply & 1 << 31 != 0
     }

@@ -8,6 +8,7 @@
 mod coverage;
 mod negotiation;
 mod reply;
+mod state;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,7 +20,7 @@ use wire::nbd::{
 use super::{ExportFacts, NbdCommand, NbdFault, NbdOp, NbdPayload, NbdTransmit, Receive, array};
 use coverage::Coverage;
 
-/// What a client wants of a server.
+/// Wishes of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NbdClientConfig {
     /// Name of the export; empty for the server's default.
@@ -30,7 +31,7 @@ pub struct NbdClientConfig {
     pub wants_allocation: bool,
 }
 
-/// What was agreed.
+/// Result of the negotiation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NbdAgreement {
     /// Size, rounded down to whole minimum blocks; flags and block sizes.
@@ -112,7 +113,7 @@ struct Open {
 pub struct NbdClient {
     config: NbdClientConfig,
     step: Step,
-    negotiation: negotiation::Negotiation,
+    negotiation: state::Negotiation,
     agreement: Option<NbdAgreement>,
     open: BTreeMap<u64, Open>,
     next_cookie: u64,
@@ -132,7 +133,7 @@ impl NbdClient {
         NbdClient {
             config,
             step: Step::Greeting,
-            negotiation: negotiation::Negotiation::default(),
+            negotiation: state::Negotiation::default(),
             agreement: None,
             open: BTreeMap::new(),
             next_cookie: 1,
@@ -285,7 +286,7 @@ impl NbdClient {
         self.events.pop_front()
     }
 
-    /// What was agreed; `None` during negotiation.
+    /// The agreement; `None` during negotiation.
     pub fn agreement(&self) -> Option<&NbdAgreement> {
         self.agreement.as_ref()
     }
@@ -300,7 +301,7 @@ impl NbdClient {
         self.open.values().map(|open| open.token)
     }
 
-    /// Whether the connection can be closed: NBD_CMD_DISC is sent and everything is answered.
+    /// True if the connection can be closed: NBD_CMD_DISC is sent and everything is answered.
     pub fn is_finished(&self) -> bool {
         self.is_leaving && self.open.is_empty() && self.outbox.is_empty()
     }

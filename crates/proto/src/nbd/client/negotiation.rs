@@ -8,20 +8,6 @@ use wire::nbd::{
 use super::super::{ExportFacts, NbdBlockSizes, NbdFault, OPTION_DATA_MAX_BYTES, OPTIONS_MAX};
 use super::{NbdAgreement, NbdClient, NbdClientEvent, Step, handshake};
 
-/// What is known so far.
-#[derive(Debug, Default)]
-pub(super) struct Negotiation {
-    /// The option that waits for its reply.
-    option: u32,
-    replies: u32,
-    has_no_zeroes: bool,
-    is_structured: bool,
-    pub(super) allocation_id: Option<u32>,
-    /// Size and transmission flags.
-    export: Option<(u64, u16)>,
-    blocks: Option<NbdBlockSizes>,
-}
-
 impl NbdClient {
     pub(super) fn greeting(&mut self, bytes: &[u8; NewstyleGreeting::LEN]) -> Result<(), NbdFault> {
         let NewstyleGreeting { flags } = NewstyleGreeting::parse(bytes)?;

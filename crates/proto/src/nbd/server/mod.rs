@@ -6,6 +6,7 @@
 //! [`NbdServer::expects`] says [`Receive::Nothing`].
 
 mod negotiation;
+mod state;
 mod transmission;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use wire::nbd::{ClientFlags, NewstyleGreeting, OptionRequest, RequestHeader, handshake_flag};
 
 use super::{ExportFacts, NbdCommand, NbdFault, NbdTransmit, PAYLOAD_MAX_BYTES, Receive, array};
-use transmission::{Open, Refusal};
+use state::{Open, Refusal};
 
 /// An export.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,7 +26,7 @@ pub struct NbdExport {
     pub description: String,
     /// Size, flags and block sizes. SEND_DF is announced with structured replies whatever it says.
     pub facts: ExportFacts,
-    /// Whether NBD_CMD_BLOCK_STATUS is served (`base:allocation`).
+    /// True if NBD_CMD_BLOCK_STATUS is served (`base:allocation`).
     pub has_allocation: bool,
 }
 
@@ -42,7 +43,7 @@ pub enum TlsPolicy {
     Required,
 }
 
-/// What a server offers on a connection.
+/// Exports and limits of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NbdServerConfig {
     /// The exports.
@@ -51,7 +52,7 @@ pub struct NbdServerConfig {
     pub default_export: Option<usize>,
     /// TLS.
     pub tls: TlsPolicy,
-    /// Whether NBD_OPT_LIST names the exports.
+    /// True if NBD_OPT_LIST names the exports.
     pub lists: bool,
     /// Requests that are taken and not answered, and replies that are not sent.
     pub requests_max: usize,
@@ -248,7 +249,7 @@ impl NbdServer {
         self.chosen
     }
 
-    /// Whether structured replies were agreed: only then are there [`NbdServer::put_data`] and [`NbdServer::put_hole`].
+    /// True if structured replies were agreed: only then are there [`NbdServer::put_data`] and [`NbdServer::put_hole`].
     pub fn is_structured(&self) -> bool {
         self.is_structured
     }
@@ -258,7 +259,7 @@ impl NbdServer {
         self.open.len()
     }
 
-    /// Whether the connection can be closed: it is over, and everything is answered and sent.
+    /// True if the connection can be closed: it is over, and everything is answered and sent.
     pub fn is_finished(&self) -> bool {
         self.step == Step::Over && self.open.is_empty() && self.outbox.is_empty()
     }

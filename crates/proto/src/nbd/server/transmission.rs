@@ -9,24 +9,8 @@ use super::super::{
     EXTENTS_MAX, ExportFacts, NbdCommand, NbdFault, NbdOp, NbdPayload, NbdTransmit, PAYLOAD_MAX_BYTES,
 };
 use super::negotiation::ALLOCATION_ID;
+use super::state::{Open, Refusal};
 use super::{NbdServer, NbdServerEvent, Step};
-
-/// A request that is not answered.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Open {
-    cookie: u64,
-    command: NbdCommand,
-    /// Bytes of a read in chunks so far.
-    answered_bytes: u32,
-}
-
-/// The answer to a request that breaks a rule.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Refusal {
-    cookie: u64,
-    command: u16,
-    error: u32,
-}
 
 impl NbdServer {
     pub(super) fn request(&mut self, bytes: &[u8; RequestHeader::LEN]) -> Result<(), NbdFault> {
