@@ -13,6 +13,7 @@ mod input;
 mod iscsi;
 mod login;
 mod lun;
+mod nbd;
 mod recorder;
 mod scsi;
 mod session;
@@ -21,7 +22,7 @@ mod session;
 pub type Target = fn(&[u8]);
 
 /// Name and function of every target; the name is also that of its corpus and of its binary.
-pub const TARGETS: [(&str, Target); 18] = [
+pub const TARGETS: [(&str, Target); 20] = [
     ("pdu", iscsi::pdu),
     ("ahs", iscsi::ahs),
     ("login_text", iscsi::login_text),
@@ -34,6 +35,8 @@ pub const TARGETS: [(&str, Target); 18] = [
     ("recorder", recorder::recorder),
     ("connections", connections::connections),
     ("framing", framing::framing),
+    ("nbd_server", nbd::server),
+    ("nbd_client", nbd::client),
     ("lun", lun::lun),
     ("reservations", lun::reservations),
     ("serving", serving),

@@ -1,5 +1,5 @@
 //! The sans-I/O iSCSI session machines of both sides (RFC 7143): login and its keys, then the full
-//! feature phase.
+//! feature phase. `nbd` has the machines of an NBD connection.
 //!
 //! Machines take PDUs and commands and hand out PDUs and events; they own no socket, read no clock and
 //! have no opinion on how much should be outstanding.
@@ -11,6 +11,7 @@ pub mod initiator;
 pub mod keys;
 pub mod login;
 pub mod name;
+pub mod nbd;
 pub mod notification;
 mod outbox;
 pub mod params;

@@ -1,4 +1,4 @@
-//! Formats on the wire: iSCSI PDUs, SCSI commands and data, Internet headers, capture files.
+//! Formats on the wire: iSCSI PDUs, SCSI commands and data, NBD messages, Internet headers, capture files.
 //!
 //! Bytes in, plain data out, and back. Nothing here reads a socket or a clock, keeps state or handles unexpected values
 //! for a session: `proto`, `iscsi_target` and `initiator` do. Peer bytes never panic; every `parse` checks its input.
@@ -7,5 +7,6 @@
 mod be;
 pub mod inet;
 pub mod iscsi;
+pub mod nbd;
 pub mod pcap;
 pub mod scsi;

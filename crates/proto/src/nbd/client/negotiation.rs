@@ -1,0 +1,163 @@
+//! Options: structured replies, `base:allocation`, NBD_OPT_GO or NBD_OPT_EXPORT_NAME.
+
+use wire::nbd::{
+    BASE_ALLOCATION, ExportNameReply, ExportQuery, Info, MetaContext, MetaQuery, NewstyleGreeting,
+    OptionReplyHeader, OptionRequest, handshake_flag, info_type, option_code, reply_type, transmission_flag,
+};
+
+use super::super::{ExportFacts, NbdBlockSizes, NbdFault, OPTION_DATA_MAX_BYTES, OPTIONS_MAX};
+use super::{NbdAgreement, NbdClient, NbdClientEvent, Step, handshake};
+
+impl NbdClient {
+    pub(super) fn greeting(&mut self, bytes: &[u8; NewstyleGreeting::LEN]) -> Result<(), NbdFault> {
+        let NewstyleGreeting { flags } = NewstyleGreeting::parse(bytes)?;
+        self.negotiation.has_no_zeroes = flags & handshake_flag::NO_ZEROES != 0;
+        self.send(handshake(flags).to_bytes());
+        if flags & handshake_flag::FIXED_NEWSTYLE == 0 {
+            self.ask_by_name();
+        } else if self.config.wants_structured || self.config.wants_allocation {
+            self.ask(option_code::STRUCTURED_REPLY, &[]);
+        } else {
+            self.ask_to_go();
+        }
+        Ok(())
+    }
+
+    pub(super) fn option_reply(&mut self, bytes: &[u8; OptionReplyHeader::LEN]) -> Result<(), NbdFault> {
+        let header = OptionReplyHeader::parse(bytes)?;
+        if header.option != self.negotiation.option {
+            return Err(NbdFault::Contradiction("replied to an option that was not sent"));
+        }
+        self.negotiation.replies += 1;
+        if self.negotiation.replies > OPTIONS_MAX {
+            return Err(NbdFault::TooMany { what: "replies to an option", limit: OPTIONS_MAX });
+        }
+        NbdFault::limit("a reply to an option", header.len_bytes, OPTION_DATA_MAX_BYTES)?;
+        if header.len_bytes == 0 {
+            return self.reply_data(header, &[]);
+        }
+        self.step = Step::ReplyData(header);
+        Ok(())
+    }
+
+    pub(super) fn reply_data(&mut self, header: OptionReplyHeader, data: &[u8]) -> Result<(), NbdFault> {
+        self.step = Step::Reply;
+        let is_ack = header.reply == reply_type::ACK;
+        if is_ack && !data.is_empty() {
+            return Err(NbdFault::Contradiction("sent data with NBD_REP_ACK"));
+        }
+        match header.option {
+            option_code::STRUCTURED_REPLY if is_ack => {
+                self.negotiation.is_structured = true;
+                if self.config.wants_allocation {
+                    let mut query = Vec::new();
+                    let name = self.config.export.as_bytes();
+                    MetaQuery::put(&mut query, name, &[BASE_ALLOCATION.as_bytes()]);
+                    self.ask(option_code::SET_META_CONTEXT, &query);
+                } else {
+                    self.ask_to_go();
+                }
+            }
+            option_code::STRUCTURED_REPLY if header.is_error() => self.ask_to_go(),
+            option_code::SET_META_CONTEXT if is_ack => self.ask_to_go(),
+            option_code::SET_META_CONTEXT if header.is_error() => {
+                self.negotiation.allocation_id = None;
+                self.ask_to_go();
+            }
+            option_code::SET_META_CONTEXT if header.reply == reply_type::META_CONTEXT => {
+                let MetaContext { id, name } = MetaContext::parse(data)?;
+                if name != BASE_ALLOCATION.as_bytes() || self.negotiation.allocation_id.is_some() {
+                    return Err(NbdFault::Contradiction(
+                        "selected a metadata context that was not requested",
+                    ));
+                }
+                self.negotiation.allocation_id = Some(id);
+            }
+            option_code::GO if is_ack => return self.ready(),
+            option_code::GO if header.reply == reply_type::INFO => return self.take_info(data),
+            option_code::GO if header.reply == reply_type::ERR_UNSUP => {
+                (self.negotiation.export, self.negotiation.blocks) = (None, None);
+                self.ask_by_name();
+            }
+            option if header.is_error() => {
+                let text = String::from_utf8_lossy(data);
+                let text = text.chars().take(200).flat_map(char::escape_default).collect();
+                return Err(NbdFault::Refused { option, reply: header.reply, text });
+            }
+            _ => return Err(NbdFault::Contradiction("sent a reply that its option does not have")),
+        }
+        Ok(())
+    }
+
+    fn take_info(&mut self, data: &[u8]) -> Result<(), NbdFault> {
+        let negotiation = &mut self.negotiation;
+        match Info::parse(data)? {
+            Info::Export { size_bytes, flags } => negotiation.export = Some((size_bytes, flags)),
+            Info::BlockSize { minimum, preferred, maximum } => {
+                let blocks = NbdBlockSizes { minimum, preferred, maximum };
+                blocks.check()?;
+                negotiation.blocks = Some(blocks);
+            }
+            Info::Name(_) | Info::Description(_) | Info::Other { .. } => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn export_name_reply(&mut self, bytes: &[u8; ExportNameReply::LEN]) -> Result<(), NbdFault> {
+        let ExportNameReply { size_bytes, flags } = ExportNameReply::parse(bytes)?;
+        self.negotiation.export = Some((size_bytes, flags));
+        if self.negotiation.has_no_zeroes {
+            return self.ready();
+        }
+        self.step = Step::Padding(ExportNameReply::PADDING_LEN as u32);
+        Ok(())
+    }
+
+    /// Begins the transmission phase.
+    pub(super) fn ready(&mut self) -> Result<(), NbdFault> {
+        let negotiation = &self.negotiation;
+        let Some((size_bytes, flags)) = negotiation.export else {
+            return Err(NbdFault::Contradiction("accepted the export without its size"));
+        };
+        let blocks = negotiation.blocks.unwrap_or(NbdBlockSizes::DEFAULT);
+        // Flags have a meaning only with HAS_FLAGS, and DF one only with structured replies.
+        let mut flags = if flags & transmission_flag::HAS_FLAGS == 0 { 0 } else { flags };
+        if !negotiation.is_structured {
+            flags &= !transmission_flag::SEND_DF;
+        }
+        let agreement = NbdAgreement {
+            facts: ExportFacts {
+                size_bytes: size_bytes - size_bytes % u64::from(blocks.minimum),
+                flags,
+                blocks,
+            },
+            is_structured: negotiation.is_structured,
+            has_allocation: negotiation.allocation_id.is_some(),
+        };
+        self.agreement = Some(agreement);
+        self.step = Step::Answer;
+        self.events.push_back(NbdClientEvent::Ready(agreement));
+        Ok(())
+    }
+
+    fn ask_to_go(&mut self) {
+        let mut query = Vec::new();
+        ExportQuery::put(&mut query, self.config.export.as_bytes(), &[info_type::BLOCK_SIZE]);
+        self.ask(option_code::GO, &query);
+    }
+
+    fn ask_by_name(&mut self) {
+        let name = self.config.export.clone();
+        self.ask(option_code::EXPORT_NAME, name.as_bytes());
+        self.step = Step::ExportName;
+    }
+
+    fn ask(&mut self, option: u32, data: &[u8]) {
+        let len_bytes = u32::try_from(data.len()).expect("data of an option shorter than 4 GiB");
+        let mut bytes = OptionRequest { option, len_bytes }.to_bytes().to_vec();
+        bytes.extend_from_slice(data);
+        self.send(bytes);
+        (self.negotiation.option, self.negotiation.replies) = (option, 0);
+        self.step = Step::Reply;
+    }
+}

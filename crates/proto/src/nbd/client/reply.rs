@@ -1,0 +1,193 @@
+//! Replies: simple ones, and chunks in any order.
+
+use wire::nbd::{
+    ChunkHeader, ErrorChunk, HoleChunk, STRING_MAX, SimpleReply, StatusExtent, StatusExtents, chunk_type,
+    command_flag,
+};
+
+use super::super::{EXTENTS_MAX, NbdFault, NbdOp};
+use super::{NbdAgreement, NbdClient, NbdClientEvent, NbdCompletion, Open, Step};
+
+/// Longest payload of an error chunk: number, text and offset.
+const ERROR_MAX_BYTES: u32 = 4 + 2 + STRING_MAX as u32 + 8;
+/// Longest payload of a block status.
+const STATUS_MAX_BYTES: u32 = 4 + (EXTENTS_MAX * StatusExtent::LEN) as u32;
+/// Error chunks of one reply.
+const ERRORS_MAX: u32 = 1024;
+
+impl NbdClient {
+    pub(super) fn answer(&mut self, bytes: &[u8; SimpleReply::LEN]) -> Result<(), NbdFault> {
+        let NbdAgreement { is_structured, .. } = *self.agreement().expect("an agreement before replies");
+        if is_structured && bytes[..4] == ChunkHeader::MAGIC.to_be_bytes() {
+            self.step = Step::ChunkRest(*bytes);
+            return Ok(());
+        }
+        let SimpleReply { error, cookie } = SimpleReply::parse(bytes)?;
+        let open = self.find(cookie)?;
+        let (op, len_bytes) = (open.command.op, open.command.len_bytes);
+        if open.coverage.bytes() > 0 || open.errors > 0 || !open.extents.is_empty() {
+            return Err(NbdFault::Contradiction("sent a simple reply behind chunks"));
+        }
+        if is_structured && op == NbdOp::Read || op == NbdOp::BlockStatus && error == 0 {
+            return Err(NbdFault::Contradiction("sent a simple reply where chunks were agreed"));
+        }
+        if error != 0 {
+            open.error = Some(error);
+        } else if op == NbdOp::Read {
+            let range = open.coverage.add(0, len_bytes);
+            range.expect("a range of a read that has none");
+            self.step = Step::Data { cookie, offset_bytes: 0, len_bytes, is_done: true };
+            return Ok(());
+        }
+        self.finish(cookie)
+    }
+
+    pub(super) fn chunk(&mut self, begin: [u8; SimpleReply::LEN], rest: &[u8; 4]) -> Result<(), NbdFault> {
+        let mut bytes = [0; ChunkHeader::LEN];
+        bytes[..SimpleReply::LEN].copy_from_slice(&begin);
+        bytes[SimpleReply::LEN..].copy_from_slice(rest);
+        let chunk = ChunkHeader::parse(&bytes)?;
+        let open = self.find(chunk.cookie)?;
+        let op = open.command.op;
+        let len_bytes = chunk.len_bytes;
+        match chunk.kind {
+            chunk_type::NONE => {
+                if len_bytes > 0 || !chunk.is_done() {
+                    return Err(NbdFault::Contradiction(
+                        "sent NBD_REPLY_TYPE_NONE with data or without DONE",
+                    ));
+                }
+                return self.end_chunk(chunk);
+            }
+            chunk_type::OFFSET_DATA if op == NbdOp::Read => {
+                let offset_len = ChunkHeader::OFFSET_LEN as u32;
+                NbdFault::limit("a data chunk", len_bytes, open.command.len_bytes + offset_len)?;
+                if len_bytes <= offset_len {
+                    return Err(NbdFault::Contradiction("sent a data chunk without data"));
+                }
+                self.step = Step::DataOffset(chunk);
+                return Ok(());
+            }
+            chunk_type::OFFSET_HOLE if op == NbdOp::Read => {
+                if len_bytes as usize != HoleChunk::LEN {
+                    return Err(NbdFault::Contradiction("sent a hole chunk of another length"));
+                }
+            }
+            chunk_type::BLOCK_STATUS if op == NbdOp::BlockStatus => {
+                NbdFault::limit("a block status", len_bytes, STATUS_MAX_BYTES)?;
+            }
+            _ if chunk.is_error() => NbdFault::limit("an error chunk", len_bytes, ERROR_MAX_BYTES)?,
+            _ => return Err(NbdFault::Contradiction("sent a chunk that its request does not have")),
+        }
+        if len_bytes == 0 {
+            return Err(NbdFault::Contradiction("sent an empty chunk"));
+        }
+        self.step = Step::ChunkBody(chunk);
+        Ok(())
+    }
+
+    pub(super) fn data_offset(&mut self, chunk: ChunkHeader, offset: &[u8; 8]) -> Result<(), NbdFault> {
+        let len_bytes = chunk.len_bytes - ChunkHeader::OFFSET_LEN as u32;
+        let open = self.find(chunk.cookie)?;
+        let offset_bytes = cover(open, u64::from_be_bytes(*offset), len_bytes)?;
+        self.step = Step::Data { cookie: chunk.cookie, offset_bytes, len_bytes, is_done: chunk.is_done() };
+        Ok(())
+    }
+
+    pub(super) fn chunk_body(&mut self, chunk: ChunkHeader, body: &[u8]) -> Result<(), NbdFault> {
+        let allocation_id = self.negotiation.allocation_id;
+        let open = self.find(chunk.cookie)?;
+        match chunk.kind {
+            chunk_type::OFFSET_HOLE => {
+                let bytes = body.try_into().expect("a hole chunk of its length");
+                let HoleChunk { offset_bytes, len_bytes } = HoleChunk::parse(bytes)?;
+                let offset_bytes = cover(open, offset_bytes, len_bytes)?;
+                let token = open.token;
+                self.events.push_back(NbdClientEvent::Zeros { token, offset_bytes, len_bytes });
+            }
+            chunk_type::BLOCK_STATUS => {
+                let status = StatusExtents::parse(body)?;
+                if Some(status.context) != allocation_id || !open.extents.is_empty() {
+                    return Err(NbdFault::Contradiction("sent a block status that was not requested"));
+                }
+                open.extents = extents(open, &status)?;
+            }
+            kind => {
+                let ErrorChunk { error, offset_bytes, .. } = ErrorChunk::parse(kind, body)?;
+                let begin = open.command.offset_bytes;
+                let end = begin + u64::from(open.command.len_bytes);
+                if error == 0 || offset_bytes.is_some_and(|at| !(begin..end).contains(&at)) {
+                    return Err(NbdFault::Contradiction(
+                        "sent an error chunk without an error, or outside its request",
+                    ));
+                }
+                open.errors += 1;
+                if open.errors > ERRORS_MAX {
+                    return Err(NbdFault::TooMany { what: "error chunks", limit: ERRORS_MAX });
+                }
+                open.error.get_or_insert(error);
+            }
+        }
+        self.end_chunk(chunk)
+    }
+
+    fn end_chunk(&mut self, chunk: ChunkHeader) -> Result<(), NbdFault> {
+        self.step = Step::Answer;
+        if chunk.is_done() { self.finish(chunk.cookie) } else { Ok(()) }
+    }
+
+    /// Ends a request: a success needs everything that it asked for.
+    pub(super) fn finish(&mut self, cookie: u64) -> Result<(), NbdFault> {
+        let open = self.find(cookie)?;
+        let is_complete = match open.command.op {
+            NbdOp::Read => open.coverage.bytes() == open.command.len_bytes,
+            NbdOp::BlockStatus => !open.extents.is_empty(),
+            _ => true,
+        };
+        if open.error.is_none() && !is_complete {
+            return Err(NbdFault::Contradiction("ended a reply before all of it had come"));
+        }
+        let extents = std::mem::take(&mut open.extents);
+        let (token, result) = (open.token, open.error.map_or(Ok(()), Err));
+        let extents = if result.is_ok() { extents } else { Vec::new() };
+        self.open.remove(&cookie);
+        self.events.push_back(NbdClientEvent::Completed(NbdCompletion { token, result, extents }));
+        Ok(())
+    }
+
+    fn find(&mut self, cookie: u64) -> Result<&mut Open, NbdFault> {
+        self.open.get_mut(&cookie).filter(|open| open.is_sent).ok_or(NbdFault::UnknownCookie { cookie })
+    }
+}
+
+/// Marks a range of the export as answered. Returns its offset in the read.
+fn cover(open: &mut Open, at_bytes: u64, len_bytes: u32) -> Result<u32, NbdFault> {
+    let whole = open.command.len_bytes;
+    let begin = at_bytes.checked_sub(open.command.offset_bytes).and_then(|begin| u32::try_from(begin).ok());
+    let range = begin.and_then(|begin| begin.checked_add(len_bytes).map(|end| (begin, end)));
+    match range {
+        Some((begin, end)) if end <= whole && len_bytes > 0 => {
+            let wrong = NbdFault::Contradiction("sent a part of a read twice, or too many parts");
+            open.coverage.add(begin, end).ok_or(wrong).map(|()| begin)
+        }
+        _ => Err(NbdFault::Contradiction("sent data outside of the read")),
+    }
+}
+
+/// Extents of a status, cut off at the end of the request. All but the last lie inside it.
+fn extents(open: &Open, status: &StatusExtents<'_>) -> Result<Vec<StatusExtent>, NbdFault> {
+    let mut left = open.command.len_bytes;
+    let mut extents = Vec::new();
+    for extent in status.extents() {
+        if extent.len_bytes == 0 || left == 0 {
+            return Err(NbdFault::Contradiction("sent an extent without length, or outside of its request"));
+        }
+        let len_bytes = extent.len_bytes.min(left);
+        left -= len_bytes;
+        extents.push(StatusExtent { len_bytes, ..extent });
+    }
+    if open.command.flags & command_flag::REQ_ONE != 0 && extents.len() > 1 {
+        return Err(NbdFault::Contradiction("sent more than one extent for NBD_CMD_FLAG_REQ_ONE"));
+    }
+    Ok(extents)
+}

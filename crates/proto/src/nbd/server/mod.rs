@@ -1,0 +1,270 @@
+//! The server's end of a connection.
+//!
+//! Commands: [`NbdServer::put_data`], [`NbdServer::put_hole`], [`NbdServer::complete`], [`NbdServer::complete_status`],
+//! [`NbdServer::fail`], [`NbdServer::start_tls`]. A request that breaks a rule of its export is answered here and never
+//! shown. The others wait for their answer in any order; how many wait is bounded, and beyond that
+//! [`NbdServer::expects`] says [`Receive::Nothing`].
+
+mod negotiation;
+mod state;
+mod transmission;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use wire::nbd::{ClientFlags, NewstyleGreeting, OptionRequest, RequestHeader, handshake_flag};
+
+use super::{ExportFacts, NbdCommand, NbdFault, NbdTransmit, PAYLOAD_MAX_BYTES, Receive, array};
+use state::{Open, Refusal};
+
+/// An export.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NbdExport {
+    /// Its name, at most [`wire::nbd::STRING_MAX`] bytes.
+    pub name: String,
+    /// A text for a human, at most [`wire::nbd::STRING_MAX`] bytes; may be empty.
+    pub description: String,
+    /// Size, flags and block sizes. SEND_DF is announced with structured replies whatever it says.
+    pub facts: ExportFacts,
+    /// True if NBD_CMD_BLOCK_STATUS is served (`base:allocation`).
+    pub has_allocation: bool,
+}
+
+/// Answer to NBD_OPT_STARTTLS, and need of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TlsPolicy {
+    /// The server has no TLS: NBD_REP_ERR_UNSUP.
+    Unsupported,
+    /// The server allows none: NBD_REP_ERR_POLICY.
+    Forbidden,
+    /// The client may begin TLS.
+    Offered,
+    /// Every other option but NBD_OPT_ABORT is refused before TLS.
+    Required,
+}
+
+/// Exports and limits of a server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NbdServerConfig {
+    /// The exports.
+    pub exports: Vec<NbdExport>,
+    /// Place in `exports` of the one that an empty name means.
+    pub default_export: Option<usize>,
+    /// TLS.
+    pub tls: TlsPolicy,
+    /// True if NBD_OPT_LIST names the exports.
+    pub lists: bool,
+    /// Requests that are taken and not answered, and replies that are not sent.
+    pub requests_max: usize,
+}
+
+/// A report of the machine to its caller.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NbdServerEvent {
+    /// TLS begins once everything is sent; [`NbdServer::start_tls`] goes on.
+    StartTls,
+    /// The client has chosen an export: the transmission phase begins.
+    Chosen {
+        /// Its place in the configuration.
+        export: usize,
+    },
+    /// A request. The data of a write follow, for the caller's buffer under this key.
+    Request {
+        /// Name of the request, never used again on this connection.
+        key: u64,
+        /// The command.
+        command: NbdCommand,
+    },
+    /// The data of a write are complete.
+    Received {
+        /// Name of the request.
+        key: u64,
+    },
+    /// The client ends the connection in good order: open requests may still be answered, then it is closed.
+    Disconnected,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    ClientFlags,
+    Option,
+    OptionData(OptionRequest),
+    /// Data of an option that is too long to be read, and bytes of it still to come.
+    SkippedOption(OptionRequest, u32),
+    Tls,
+    Request,
+    Payload {
+        key: u64,
+        offset_bytes: u32,
+        len_bytes: u32,
+    },
+    /// Data of a write that is refused or was answered early.
+    SkippedPayload {
+        len_bytes: u32,
+        refusal: Option<Refusal>,
+    },
+    Over,
+}
+
+/// The machine of a server.
+#[derive(Debug)]
+pub struct NbdServer {
+    config: Arc<NbdServerConfig>,
+    step: Step,
+    has_fixed: bool,
+    has_no_zeroes: bool,
+    has_tls: bool,
+    is_structured: bool,
+    /// The export for which `base:allocation` was set last.
+    allocation_of: Option<usize>,
+    chosen: Option<usize>,
+    options: u32,
+    open: BTreeMap<u64, Open>,
+    next_key: u64,
+    outbox: VecDeque<NbdTransmit>,
+    events: VecDeque<NbdServerEvent>,
+}
+
+impl NbdServer {
+    /// A connection that has just been accepted.
+    ///
+    /// # Panics
+    /// If an export's block sizes break the rules, or `requests_max` is 0.
+    pub fn new(config: Arc<NbdServerConfig>) -> NbdServer {
+        assert!(config.requests_max > 0, "a server that takes no request");
+        for export in &config.exports {
+            let blocks = export.facts.blocks;
+            assert_eq!(blocks.check(), Ok(()), "block sizes of {:?}", export.name);
+            assert!(blocks.preferred <= PAYLOAD_MAX_BYTES, "a preferred size of {} bytes", blocks.preferred);
+        }
+        let flags = handshake_flag::FIXED_NEWSTYLE | handshake_flag::NO_ZEROES;
+        let greeting = NbdTransmit::header(NewstyleGreeting { flags }.to_bytes());
+        NbdServer {
+            config,
+            step: Step::ClientFlags,
+            has_fixed: false,
+            has_no_zeroes: false,
+            has_tls: false,
+            is_structured: false,
+            allocation_of: None,
+            chosen: None,
+            options: 0,
+            open: BTreeMap::new(),
+            next_key: 0,
+            outbox: VecDeque::from([greeting]),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// The next bytes from the client and their destination.
+    pub fn expects(&self) -> Receive {
+        match self.step {
+            Step::Option | Step::Request if self.is_backed_up() => Receive::Nothing,
+            Step::ClientFlags => Receive::Header { len_bytes: ClientFlags::LEN },
+            Step::Option => Receive::Header { len_bytes: OptionRequest::LEN },
+            Step::OptionData(request) => Receive::Header { len_bytes: request.len_bytes as usize },
+            Step::Request => Receive::Header { len_bytes: RequestHeader::LEN },
+            Step::Payload { key, offset_bytes, len_bytes } => {
+                Receive::Payload { token: key, offset_bytes, len_bytes }
+            }
+            Step::SkippedOption(_, len_bytes) | Step::SkippedPayload { len_bytes, .. } => {
+                Receive::Discard { len_bytes }
+            }
+            Step::Tls | Step::Over => Receive::Nothing,
+        }
+    }
+
+    /// Takes a header of the length that [`NbdServer::expects`] named.
+    ///
+    /// # Errors
+    /// A client that breaks the protocol: the connection is over.
+    ///
+    /// # Panics
+    /// If the length is another.
+    pub fn handle(&mut self, bytes: &[u8]) -> Result<(), NbdFault> {
+        let result = match self.step {
+            Step::ClientFlags => self.client_flags(array(bytes)),
+            Step::Option => self.option(array(bytes)),
+            Step::OptionData(request) => {
+                assert_eq!(bytes.len(), request.len_bytes as usize, "as many bytes as `expects` named");
+                self.option_data(request.option, bytes)
+            }
+            Step::Request => self.request(array(bytes)),
+            Step::Tls | Step::Over => Err(NbdFault::Over),
+            Step::Payload { .. } | Step::SkippedPayload { .. } | Step::SkippedOption(..) => {
+                panic!("payload was passed as a header")
+            }
+        };
+        if result.is_err() {
+            self.step = Step::Over;
+        }
+        result
+    }
+
+    /// Counts bytes of payload that were laid down or thrown away.
+    ///
+    /// # Panics
+    /// If they are more than [`NbdServer::expects`] named.
+    pub fn laid(&mut self, bytes: u32) {
+        let left = |len: u32| len.checked_sub(bytes).expect("no more bytes than `expects` named");
+        match &mut self.step {
+            Step::Payload { key, offset_bytes, len_bytes } => {
+                (*offset_bytes, *len_bytes) = (*offset_bytes + bytes, left(*len_bytes));
+                if *len_bytes == 0 {
+                    self.events.push_back(NbdServerEvent::Received { key: *key });
+                    self.step = Step::Request;
+                }
+            }
+            Step::SkippedPayload { len_bytes, refusal } => {
+                *len_bytes = left(*len_bytes);
+                if *len_bytes == 0 {
+                    let refusal = *refusal;
+                    self.step = Step::Request;
+                    refusal.into_iter().for_each(|refusal| self.refuse(refusal));
+                }
+            }
+            Step::SkippedOption(request, len_bytes) => {
+                *len_bytes = left(*len_bytes);
+                if *len_bytes == 0 {
+                    let option = request.option;
+                    self.skipped_option(option);
+                }
+            }
+            _ => panic!("no payload is expected"),
+        }
+    }
+
+    /// The next bytes to send.
+    pub fn poll_transmit(&mut self) -> Option<NbdTransmit> {
+        self.outbox.pop_front()
+    }
+
+    /// The next report.
+    pub fn poll_event(&mut self) -> Option<NbdServerEvent> {
+        self.events.pop_front()
+    }
+
+    /// Place in the configuration of the export that the client has chosen.
+    pub fn chosen(&self) -> Option<usize> {
+        self.chosen
+    }
+
+    /// True if structured replies were agreed: only then are there [`NbdServer::put_data`] and [`NbdServer::put_hole`].
+    pub fn is_structured(&self) -> bool {
+        self.is_structured
+    }
+
+    /// Requests that are not answered.
+    pub fn open_requests(&self) -> usize {
+        self.open.len()
+    }
+
+    /// True if the connection can be closed: it is over, and everything is answered and sent.
+    pub fn is_finished(&self) -> bool {
+        self.step == Step::Over && self.open.is_empty() && self.outbox.is_empty()
+    }
+
+    fn is_backed_up(&self) -> bool {
+        self.open.len() + self.outbox.len() >= self.config.requests_max
+    }
+}

@@ -1,0 +1,239 @@
+//! Options: fixed newstyle negotiation over the list of exports.
+
+use wire::nbd::{
+    BASE_ALLOCATION, ClientFlags, ExportEntry, ExportNameReply, ExportQuery, Info, MetaContext, MetaQuery,
+    OptionReplyHeader, OptionRequest, client_flag, info_type, option_code, reply_type, transmission_flag,
+};
+
+use super::super::{NbdFault, NbdTransmit, OPTION_DATA_MAX_BYTES, OPTIONS_MAX};
+use super::{NbdServer, NbdServerEvent, Step, TlsPolicy};
+
+/// Data of an option up to this length are thrown away and refused; longer ones end the connection.
+const SKIPPED_MAX_BYTES: u32 = 1 << 16;
+/// Our number of `base:allocation`.
+pub(super) const ALLOCATION_ID: u32 = 1;
+
+impl NbdServer {
+    pub(super) fn client_flags(&mut self, bytes: &[u8; ClientFlags::LEN]) -> Result<(), NbdFault> {
+        let ClientFlags { flags } = ClientFlags::parse(bytes)?;
+        if flags & !(client_flag::FIXED_NEWSTYLE | client_flag::NO_ZEROES) != 0 {
+            return Err(NbdFault::Contradiction("answered with handshake flags that were not offered"));
+        }
+        self.has_fixed = flags & client_flag::FIXED_NEWSTYLE != 0;
+        self.has_no_zeroes = flags & client_flag::NO_ZEROES != 0;
+        self.step = Step::Option;
+        Ok(())
+    }
+
+    pub(super) fn option(&mut self, bytes: &[u8; OptionRequest::LEN]) -> Result<(), NbdFault> {
+        let request = OptionRequest::parse(bytes)?;
+        self.options += 1;
+        if self.options > OPTIONS_MAX {
+            return Err(NbdFault::TooMany { what: "options", limit: OPTIONS_MAX });
+        }
+        if !self.has_fixed && request.option != option_code::EXPORT_NAME {
+            return Err(NbdFault::Contradiction("sent an option of fixed newstyle without its flag"));
+        }
+        if request.len_bytes == 0 {
+            return self.option_data(request.option, &[]);
+        }
+        self.step = if request.len_bytes <= OPTION_DATA_MAX_BYTES {
+            Step::OptionData(request)
+        } else {
+            let limit = if request.option == option_code::EXPORT_NAME { 4096 } else { SKIPPED_MAX_BYTES };
+            NbdFault::limit("an option", request.len_bytes, limit)?;
+            Step::SkippedOption(request, request.len_bytes)
+        };
+        Ok(())
+    }
+
+    pub(super) fn skipped_option(&mut self, option: u32) {
+        self.step = Step::Option;
+        self.refuse_option(option, reply_type::ERR_TOO_BIG, "data longer than 8192 bytes");
+    }
+
+    pub(super) fn option_data(&mut self, option: u32, data: &[u8]) -> Result<(), NbdFault> {
+        self.step = Step::Option;
+        let is_closed = self.config.tls == TlsPolicy::Required && !self.has_tls;
+        match option {
+            option_code::ABORT => {
+                self.reply(option, reply_type::ACK, &[]);
+                self.step = Step::Over;
+                self.events.push_back(NbdServerEvent::Disconnected);
+            }
+            option_code::STARTTLS => self.tls(data),
+            option_code::EXPORT_NAME => return self.export_name(data, is_closed),
+            _ if is_closed => self.refuse_option(option, reply_type::ERR_TLS_REQD, "begin TLS first"),
+            option_code::LIST => self.list(data),
+            option_code::INFO | option_code::GO => self.info(option, data),
+            option_code::STRUCTURED_REPLY if data.is_empty() => {
+                self.is_structured = true;
+                self.reply(option, reply_type::ACK, &[]);
+            }
+            option_code::STRUCTURED_REPLY => self.refuse_data(option),
+            option_code::LIST_META_CONTEXT | option_code::SET_META_CONTEXT => self.meta_context(option, data),
+            _ => self.refuse_option(option, reply_type::ERR_UNSUP, ""),
+        }
+        Ok(())
+    }
+
+    /// Goes on under TLS; what was agreed without it is forgotten.
+    ///
+    /// # Panics
+    /// If the client has not begun TLS.
+    pub fn start_tls(&mut self) {
+        assert_eq!(self.step, Step::Tls, "TLS that nobody has begun");
+        (self.has_tls, self.is_structured, self.allocation_of) = (true, false, None);
+        self.step = Step::Option;
+    }
+
+    fn tls(&mut self, data: &[u8]) {
+        let option = option_code::STARTTLS;
+        match self.config.tls {
+            TlsPolicy::Unsupported => self.refuse_option(option, reply_type::ERR_UNSUP, ""),
+            TlsPolicy::Forbidden => self.refuse_option(option, reply_type::ERR_POLICY, ""),
+            _ if !data.is_empty() => self.refuse_data(option),
+            _ if self.has_tls => self.refuse_option(option, reply_type::ERR_INVALID, "TLS is in use"),
+            TlsPolicy::Offered | TlsPolicy::Required => {
+                self.reply(option, reply_type::ACK, &[]);
+                self.step = Step::Tls;
+                self.events.push_back(NbdServerEvent::StartTls);
+            }
+        }
+    }
+
+    fn export_name(&mut self, name: &[u8], is_closed: bool) -> Result<(), NbdFault> {
+        if is_closed {
+            return Err(NbdFault::Contradiction("chose an export before TLS"));
+        }
+        let export = self.find(name).ok_or_else(|| {
+            let name = String::from_utf8_lossy(&name[..name.len().min(64)]);
+            NbdFault::UnknownExport(name.into_owned())
+        })?;
+        let size_bytes = self.config.exports[export].facts.size_bytes;
+        let mut bytes = ExportNameReply { size_bytes, flags: self.flags(export) }.to_bytes().to_vec();
+        if !self.has_no_zeroes {
+            bytes.resize(ExportNameReply::LEN + ExportNameReply::PADDING_LEN, 0);
+        }
+        self.outbox.push_back(NbdTransmit::header(bytes));
+        self.choose(export);
+        Ok(())
+    }
+
+    fn choose(&mut self, export: usize) {
+        self.chosen = Some(export);
+        self.step = Step::Request;
+        self.events.push_back(NbdServerEvent::Chosen { export });
+    }
+
+    fn list(&mut self, data: &[u8]) {
+        let option = option_code::LIST;
+        if !data.is_empty() {
+            return self.refuse_data(option);
+        }
+        if !self.config.lists {
+            return self.refuse_option(option, reply_type::ERR_POLICY, "exports are not listed");
+        }
+        for place in 0..self.config.exports.len() {
+            let mut entry = Vec::new();
+            let export = &self.config.exports[place];
+            ExportEntry { name: export.name.as_bytes(), details: export.description.as_bytes() }
+                .put(&mut entry);
+            self.reply(option, reply_type::SERVER, &entry);
+        }
+        self.reply(option, reply_type::ACK, &[]);
+    }
+
+    fn info(&mut self, option: u32, data: &[u8]) {
+        let Ok(query) = ExportQuery::parse(data) else { return self.refuse_data(option) };
+        let Some(place) = self.find(query.name) else {
+            return self.refuse_option(option, reply_type::ERR_UNKNOWN, "no such export");
+        };
+        let config = std::sync::Arc::clone(&self.config);
+        let export = &config.exports[place];
+        let blocks = export.facts.blocks;
+        let wants = |kind| query.infos().any(|info| info == kind);
+        let mut infos = vec![Info::Export { size_bytes: export.facts.size_bytes, flags: self.flags(place) }];
+        if wants(info_type::NAME) {
+            infos.push(Info::Name(export.name.as_bytes()));
+        }
+        if wants(info_type::DESCRIPTION) && !export.description.is_empty() {
+            infos.push(Info::Description(export.description.as_bytes()));
+        }
+        infos.push(Info::BlockSize {
+            minimum: blocks.minimum,
+            preferred: blocks.preferred,
+            maximum: blocks.payload_max_bytes(),
+        });
+        for info in infos {
+            let mut bytes = Vec::new();
+            info.put(&mut bytes);
+            self.reply(option, reply_type::INFO, &bytes);
+        }
+        if blocks.minimum > 1 && !wants(info_type::BLOCK_SIZE) {
+            let text = "request NBD_INFO_BLOCK_SIZE and keep to it";
+            return self.refuse_option(option, reply_type::ERR_BLOCK_SIZE_REQD, text);
+        }
+        self.reply(option, reply_type::ACK, &[]);
+        if option == option_code::GO {
+            self.choose(place);
+        }
+    }
+
+    fn meta_context(&mut self, option: u32, data: &[u8]) {
+        let is_set = option == option_code::SET_META_CONTEXT;
+        if is_set {
+            self.allocation_of = None;
+        }
+        if !self.is_structured {
+            return self.refuse_option(option, reply_type::ERR_INVALID, "structured replies come first");
+        }
+        let Ok(query) = MetaQuery::parse(data) else { return self.refuse_data(option) };
+        let Some(place) = self.find(query.name) else {
+            return self.refuse_option(option, reply_type::ERR_UNKNOWN, "no such export");
+        };
+        let is_wanted =
+            query.queries().any(|query| query == BASE_ALLOCATION.as_bytes() || !is_set && query == b"base:")
+                || !is_set && query.queries().next().is_none();
+        if is_wanted && self.config.exports[place].has_allocation {
+            let mut bytes = Vec::new();
+            let id = if is_set { ALLOCATION_ID } else { 0 };
+            MetaContext { id, name: BASE_ALLOCATION.as_bytes() }.put(&mut bytes);
+            self.reply(option, reply_type::META_CONTEXT, &bytes);
+            if is_set {
+                self.allocation_of = Some(place);
+            }
+        }
+        self.reply(option, reply_type::ACK, &[]);
+    }
+
+    fn find(&self, name: &[u8]) -> Option<usize> {
+        let named = self.config.exports.iter().position(|export| export.name.as_bytes() == name);
+        named.or(if name.is_empty() { self.config.default_export } else { None })
+    }
+
+    /// Transmission flags of an export on this connection.
+    pub(super) fn flags(&self, export: usize) -> u16 {
+        let flags = self.config.exports[export].facts.flags | transmission_flag::HAS_FLAGS;
+        if self.is_structured {
+            flags | transmission_flag::SEND_DF
+        } else {
+            flags & !transmission_flag::SEND_DF
+        }
+    }
+
+    fn refuse_data(&mut self, option: u32) {
+        self.refuse_option(option, reply_type::ERR_INVALID, "malformed data of the option");
+    }
+
+    fn refuse_option(&mut self, option: u32, reply: u32, text: &str) {
+        self.reply(option, reply, text.as_bytes());
+    }
+
+    fn reply(&mut self, option: u32, reply: u32, data: &[u8]) {
+        let len_bytes = u32::try_from(data.len()).expect("data of a reply shorter than 4 GiB");
+        let mut bytes = OptionReplyHeader { option, reply, len_bytes }.to_bytes().to_vec();
+        bytes.extend_from_slice(data);
+        self.outbox.push_back(NbdTransmit::header(bytes));
+    }
+}
