@@ -1,3 +1,7 @@
 //! Losses of a path: random loss told from congestion loss.
 
+pub(crate) mod control;
+pub(crate) mod episode;
 pub(crate) mod rounds;
+pub(crate) mod route;
+pub(crate) mod trial;

@@ -4,6 +4,7 @@
 //! `tables` writes the tables whose rows these structs are, `analysis` reads them back.
 
 mod command_line;
+mod congestion;
 mod cut;
 mod io;
 mod kernel;
@@ -20,6 +21,7 @@ mod unit;
 mod window;
 
 pub use command_line::{shown_json, shown_text, shown_url, shown_words};
+pub use congestion::{CongestionChoice, CongestionDecision, LossReason, MayChange};
 pub use cut::{Cut, Look};
 pub use io::{Io, Op};
 pub use kernel::{KernelEvent, KernelPoint};

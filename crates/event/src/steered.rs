@@ -1,7 +1,7 @@
 //! What the policy of a connection was shown besides its sample, and what it decided: with both a recorded connection can
 //! be shown to a policy again exactly as it was. Plain data; what decisions mean is `control`'s business.
 
-use crate::WindowNotice;
+use crate::{CongestionDecision, MayChange, WindowNotice};
 
 /// Input and decision of a connection's policy at the time of a sample. The default is the row of a sample that no policy was shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -16,6 +16,10 @@ pub struct Steered {
     pub has_company: bool,
     /// Its congestion control knows itself how fast it may send (BBR).
     pub paces_itself: bool,
+    /// Permission to change it.
+    pub may_change: MayChange,
+    /// Verdict on the route: share of packets that random loss takes; 0 if there is none, 2^32 − 1 is refuted.
+    pub remembered_ppm: u32,
     /// Its device takes packets one by one, so that the kernel's pacing needs a timer for each.
     pub paced_one_by_one: bool,
     /// Its slow-start threshold can be forgotten and nothing else changes.
@@ -59,6 +63,8 @@ pub struct Decided {
     pub held_bytes: u64,
     /// How many times by then the slow-start threshold was to have been forgotten.
     pub thresholds_forgotten: u32,
+    /// Congestion control to use.
+    pub congestion: CongestionDecision,
     /// How soon the policy wanted to see the connection again.
     pub look_ns: u64,
 }

@@ -111,6 +111,8 @@ pub(crate) struct Cap {
     /// Packets sent again, until the present round began and until now.
     lost_before: u64,
     lost: u64,
+    /// Cap of a rate-based sender in percent of the delivered rate.
+    probing_percent: u64,
     /// More than random loss explains was lost since the present round began.
     has_lost: bool,
     /// What has to be sent at one time for pacing to begin.
@@ -185,6 +187,7 @@ impl Cap {
             lost_before: 0,
             lost: 0,
             has_lost: false,
+            probing_percent: PROBING_PERCENT,
             paced_from_bytes,
             is_paced: false,
             has_left_start: false,
@@ -323,7 +326,7 @@ impl Cap {
         (self.is_paced && is_long(product.min_rtt())).then_some(match self.stage {
             Stage::Ramp => UNCAPPED,
             _ if self.has_left_start && self.is_bulk => {
-                (self.delivered.max() / 100 * PROBING_PERCENT).max(PACED_MIN)
+                (self.delivered.max() / 100 * self.probing_percent).max(PACED_MIN)
             }
             // A lone request goes out as fast as the window lets it: the line's queue has room for it.
             _ => {
@@ -361,6 +364,11 @@ impl Cap {
     /// Whether the device was full, so that its way is felt.
     pub(crate) fn is_wary_of_device(&self) -> bool {
         self.is_device_full && matches!(self.stage, Stage::Wary(_))
+    }
+
+    /// Caps a rate-based sender at so many percent of the delivered rate from now on.
+    pub(crate) fn probe(&mut self, percent: u64) {
+        self.probing_percent = percent;
     }
 
     /// Whether a queue of the path has overflowed since the present round began, by what was lost.

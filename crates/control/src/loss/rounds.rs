@@ -22,11 +22,17 @@ const BURSTINESS: u64 = 16;
 const DEVIATIONS: u64 = 4;
 const MILLION: u64 = 1_000_000;
 
+/// Looks kept, at least the last one and a half rounds.
+const LOOKS: usize = 64;
+
 /// Bookkeeping of the last rounds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rounds {
     present: Option<Present>,
     rounds: VecDeque<Round>,
+    looks: VecDeque<Look>,
+    /// Rounds that are over, in all.
+    count: u64,
     /// Rounds left whose losses belong to an overflow.
     repair_rounds: u32,
 }
@@ -34,12 +40,19 @@ pub(crate) struct Rounds {
 /// A round that is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Round {
+    /// When it ended, and its length.
+    pub(crate) ended: Instant,
+    pub(crate) length: Duration,
     /// Packets delivered in it, those behind a gap included.
     pub(crate) delivered_packets: u64,
     /// Packets retransmitted in it.
     pub(crate) lost_packets: u64,
     /// Second lowest smoothed round trip of its looks.
     pub(crate) rtt: Duration,
+    /// Largest number of packets in flight.
+    pub(crate) flight_packets: u32,
+    /// Marks, timeouts, reordering or a full device were seen in it: its losses say nothing of the path.
+    pub(crate) is_disturbed: bool,
     /// Its losses belong to a queue that overflowed.
     pub(crate) is_repair: bool,
 }
@@ -52,6 +65,18 @@ struct Present {
     lost_before_packets: u64,
     /// Two lowest smoothed round trips of its looks.
     rtts: [Duration; 2],
+    flight_packets: u32,
+    /// Marked packets, timeouts and reordering events before.
+    disturbances: [u32; 3],
+    is_device_full: bool,
+}
+
+/// One look.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    at: Instant,
+    rtt: Duration,
+    flight_packets: u32,
 }
 
 /// Estimated share of packets that random loss takes.
@@ -61,25 +86,35 @@ pub(crate) struct LossShare {
 }
 
 impl Rounds {
-    /// Takes a look; `has_overflowed` if a queue has since the one before.
-    pub(crate) fn observe(&mut self, seen: &Observation, has_overflowed: bool) {
-        if has_overflowed {
-            self.repair_rounds = REPAIR_ROUNDS;
+    /// A queue has overflowed: what is lost in the next rounds belongs to it.
+    pub(crate) fn overflowed(&mut self) {
+        self.repair_rounds = REPAIR_ROUNDS;
+    }
+
+    /// Takes a look, and whether the device cut the window; returns whether a round has ended.
+    pub(crate) fn observe(&mut self, seen: &Observation, is_device_full: bool) -> bool {
+        if self.looks.len() == LOOKS {
+            self.looks.pop_front();
         }
+        self.looks.push_back(Look { at: seen.now, rtt: seen.rtt, flight_packets: seen.unacked_packets });
         let Some(present) = &mut self.present else {
             self.present = Some(Present::new(seen));
-            return;
+            return false;
         };
-        present.add(seen.rtt);
+        present.add(seen, is_device_full);
         if seen.now < present.begun + seen.rtt {
-            return;
+            return false;
         }
         let round = Round {
+            ended: seen.now,
+            length: seen.now.since(present.begun),
             delivered_packets: u64::from(
                 seen.delivered_packets.wrapping_sub(present.delivered_before_packets),
             ),
             lost_packets: seen.retransmitted_packets.saturating_sub(present.lost_before_packets),
             rtt: present.second_lowest_rtt(),
+            flight_packets: present.flight_packets,
+            is_disturbed: present.is_device_full || present.disturbances != disturbances(seen),
             is_repair: self.repair_rounds > 0,
         };
         self.repair_rounds = self.repair_rounds.saturating_sub(1);
@@ -88,6 +123,39 @@ impl Rounds {
         }
         self.rounds.push_back(round);
         self.present = Some(Present::new(seen));
+        self.count += 1;
+        true
+    }
+
+    /// Rounds that are over, in all.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The last rounds that are over, the newest first.
+    pub(crate) fn last(&self, rounds: usize) -> impl Iterator<Item = &Round> {
+        self.rounds.iter().rev().take(rounds)
+    }
+
+    /// Returns whether marks, timeouts, reordering or a full device were seen in the last two rounds or since.
+    pub(crate) fn is_disturbed(&self, seen: &Observation) -> bool {
+        let present =
+            self.present.is_some_and(|now| now.is_device_full || now.disturbances != disturbances(seen));
+        present || self.last(2).any(|round| round.is_disturbed)
+    }
+
+    /// Packets in flight at that time; of the first look after it if none is older.
+    pub(crate) fn flight_at(&self, at: Instant) -> u32 {
+        let look = self.looks.iter().rev().find(|look| look.at <= at).or(self.looks.front());
+        look.map_or(0, |look| look.flight_packets)
+    }
+
+    /// Second lowest round trip of the looks since; the lowest if there is one look.
+    pub(crate) fn second_lowest_rtt(&self, since: Instant) -> Option<Duration> {
+        let mut rtts: Vec<Duration> =
+            self.looks.iter().filter(|look| look.at >= since).map(|look| look.rtt).collect();
+        rtts.sort_unstable();
+        rtts.get(1).or(rtts.first()).copied()
     }
 
     /// The share of packets that random loss takes, from the unqueued rounds; 0 if none of them lost anything.
@@ -101,9 +169,14 @@ impl Rounds {
 }
 
 impl Round {
+    /// Returns whether a queue stood, small ones included.
+    pub(crate) fn is_queued(&self, base_rtt: Duration) -> bool {
+        has_small_queue(self.rtt, base_rtt)
+    }
+
     /// Returns whether its losses are random.
     fn is_unqueued(&self, base_rtt: Duration) -> bool {
-        !self.is_repair && !has_small_queue(self.rtt, base_rtt)
+        !self.is_repair && !self.is_queued(base_rtt)
     }
 }
 
@@ -114,10 +187,16 @@ impl Present {
             delivered_before_packets: seen.delivered_packets,
             lost_before_packets: seen.retransmitted_packets,
             rtts: [seen.rtt, Duration::MAX],
+            flight_packets: seen.unacked_packets,
+            disturbances: disturbances(seen),
+            is_device_full: false,
         }
     }
 
-    fn add(&mut self, rtt: Duration) {
+    fn add(&mut self, seen: &Observation, is_device_full: bool) {
+        let rtt = seen.rtt;
+        self.flight_packets = self.flight_packets.max(seen.unacked_packets);
+        self.is_device_full |= is_device_full;
         let [lowest, second] = self.rtts;
         self.rtts = if rtt < lowest { [rtt, lowest] } else { [lowest, second.min(rtt)] };
     }
@@ -127,7 +206,21 @@ impl Present {
     }
 }
 
+fn disturbances(seen: &Observation) -> [u32; 3] {
+    [seen.marked_packets, seen.timeouts, seen.congestion.reorderings]
+}
+
 impl LossShare {
+    /// So many of a million.
+    pub(crate) fn from_ppm(ppm: u32) -> LossShare {
+        LossShare { ppm: ppm.into() }
+    }
+
+    /// Packets lost of a million.
+    pub(crate) fn ppm(self) -> u32 {
+        u32::try_from(self.ppm).unwrap_or(u32::MAX)
+    }
+
     /// The share of so many lost besides so many delivered.
     pub(crate) fn new(delivered_packets: u64, lost_packets: u64) -> LossShare {
         if lost_packets == 0 {
@@ -135,6 +228,11 @@ impl LossShare {
         }
         let ppm = (2 * lost_packets + 1) * (MILLION / 2) / (delivered_packets + 1);
         LossShare { ppm: ppm.min(MILLION) }
+    }
+
+    /// Mean losses among so many packets.
+    pub(crate) fn mean(self, packets: u64) -> u64 {
+        packets.saturating_mul(self.ppm) / MILLION
     }
 
     /// Losses that chance explains among so many packets: the mean and four standard deviations of bursts.
@@ -197,7 +295,10 @@ mod tests {
             seen.now += BASE / 10;
             seen.delivered_packets += 100;
             seen.retransmitted_packets += 20;
-            rounds.observe(&seen, look == 0);
+            if look == 0 {
+                rounds.overflowed();
+            }
+            rounds.observe(&seen, false);
         }
         assert_eq!(rounds.random_loss(BASE), LossShare::new(1000, 10));
     }

@@ -142,7 +142,10 @@ impl Path {
                 self.elsewhere.random_loss = self.rounds_lost.random_loss(base_rtt);
             }
             self.cap.observe(&seen, &self.product, cut, self.elsewhere);
-            self.rounds_lost.observe(&seen, self.cap.has_lost());
+            if self.cap.has_lost() {
+                self.rounds_lost.overflowed();
+            }
+            self.rounds_lost.observe(&seen, false);
         }
     }
 
