@@ -322,7 +322,7 @@ try:
     table = pq.read_table(path)
     column = lambda name: table.column(name).to_pylist()
     meta = pq.read_metadata(path).metadata
-    assert meta[b"farlun.version"] and meta[b"farlun.command_line"] and meta[b"farlun.schema_version"] == b"1", meta
+    assert meta[b"farlun.version"] and meta[b"farlun.command_line"] and meta[b"farlun.schema_version"] == b"2", meta
     types = [(f.name, str(f.type)) for f in table.schema]
 except ImportError:
     try:
