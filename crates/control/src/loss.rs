@@ -4,4 +4,5 @@ pub(crate) mod control;
 pub(crate) mod episode;
 pub(crate) mod rounds;
 pub(crate) mod route;
+pub(crate) mod share;
 pub(crate) mod trial;

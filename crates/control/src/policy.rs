@@ -69,7 +69,7 @@ pub struct Observation {
     pub has_company: bool,
     /// Its congestion control knows itself how fast it may send (BBR).
     pub paces_itself: bool,
-    /// What else is known of its congestion control.
+    /// Further knowledge of its congestion control.
     pub congestion: CongestionSeen,
     /// Its device takes packets one by one, so that the kernel's pacing needs a timer for each.
     pub paced_one_by_one: bool,
@@ -79,7 +79,7 @@ pub struct Observation {
     pub request_bytes: u64,
 }
 
-/// What is known of a connection's congestion control besides the rest.
+/// Knowledge of a connection's congestion control besides TCP_INFO.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CongestionSeen {
     /// Permission to change it.

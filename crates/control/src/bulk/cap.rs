@@ -20,7 +20,7 @@ use event::{CongestionState, Instant, WindowKind};
 use crate::bulk::beside::Beside;
 use crate::bulk::newcomer::{Newcomer, Pace};
 use crate::bulk::wary::{Round, Wary, open_rate, window_rate};
-use crate::loss::rounds::LossShare;
+use crate::loss::share::LossShare;
 use crate::measure::counter::Counter;
 use crate::measure::cuts::Cut;
 use crate::measure::max_filter::MaxFilter;
@@ -371,7 +371,7 @@ impl Cap {
         self.probing_percent = percent;
     }
 
-    /// Whether a queue of the path has overflowed since the present round began, by what was lost.
+    /// Returns whether a queue of the path has overflowed since the present round began, by what was lost.
     pub(crate) fn has_lost(&self) -> bool {
         self.has_lost
     }

@@ -15,8 +15,9 @@ use event::{CongestionChoice, CongestionDecision, Instant, LossReason, MayChange
 
 use crate::bulk::cap::BULK_BYTES;
 use crate::loss::episode::{Cause, Episodes};
-use crate::loss::rounds::{LossShare, Rounds};
+use crate::loss::rounds::Rounds;
 use crate::loss::route::Remembered;
+use crate::loss::share::LossShare;
 use crate::loss::trial::{Standing, Trial, Verdict};
 use crate::measure::cuts::Cut;
 use crate::policy::Observation;

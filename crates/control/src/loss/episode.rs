@@ -61,7 +61,7 @@ struct Episode {
     rtt: Duration,
 }
 
-/// What an episode decides.
+/// Cause that an episode shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cause {
     /// Not known yet: looks are to be close from now on.

@@ -26,7 +26,7 @@ pub struct Route {
     pub local: IpAddr,
 }
 
-/// What is remembered of a route.
+/// Verdict on a route.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Remembered {
     /// Nothing.

@@ -8,7 +8,8 @@ use core::time::Duration;
 
 use event::{Instant, LossReason};
 
-use crate::loss::rounds::{LossShare, Round, Rounds};
+use crate::loss::rounds::{Round, Rounds};
+use crate::loss::share::LossShare;
 use crate::measure::unqueued::has_queue;
 use crate::policy::Observation;
 use crate::window::threshold::NO_THRESHOLD_PACKETS;
@@ -62,7 +63,7 @@ struct Judging {
     time: Duration,
 }
 
-/// What a trial has shown.
+/// Result of a trial.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     /// The change is kept.
@@ -249,7 +250,7 @@ mod tests {
             }
         }
 
-        /// What a trial says of so many packets a round after 1000 before it, with these losses and this queue.
+        /// Result of a trial of so many packets a round after 1000 before it, with these losses and this queue.
         fn trial(packets: u32, lost: u64, queue: Duration, startup_rounds: u32) -> Option<(u32, Verdict)> {
             let mut path = Path::new();
             (0..8).for_each(|_| path.round(1000, 1, NONE, |_, _| {}));
