@@ -8,6 +8,7 @@
 mod bulk;
 mod connections;
 mod lone;
+mod loss;
 mod measure;
 mod policy;
 mod sharing;
@@ -21,8 +22,9 @@ pub use connections::{Connections, Traffic};
 pub use lone::crowd::{Arrived, Burst, BurstStart, Crowd};
 pub use lone::order::Order;
 pub use lone::space::worth_bytes;
+pub use loss::route::{Remembered, Route, Routes};
 pub use policy::choice::Choice;
-pub use policy::{Decision, Observation, Policy, UNCAPPED};
+pub use policy::{CongestionSeen, Decision, Observation, Policy, UNCAPPED};
 pub use sharing::meeting::Met;
 pub use sharing::share::{Claim, Handed, Sharing};
 pub use tell::monitor::Monitor;

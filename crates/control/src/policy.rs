@@ -9,9 +9,10 @@ pub(crate) mod study;
 use core::fmt;
 use core::time::Duration;
 
-use event::{CongestionState, Decided, Instant, WindowNotice};
+use event::{CongestionDecision, CongestionState, Decided, Instant, MayChange, WindowNotice};
 
 use crate::lone::crowd::Arrived;
+use crate::loss::route::Remembered;
 use crate::sharing::meeting::Met;
 use crate::sharing::share::Claim;
 
@@ -68,12 +69,27 @@ pub struct Observation {
     pub has_company: bool,
     /// Its congestion control knows itself how fast it may send (BBR).
     pub paces_itself: bool,
+    /// Further knowledge of its congestion control.
+    pub congestion: CongestionSeen,
     /// Its device takes packets one by one, so that the kernel's pacing needs a timer for each.
     pub paced_one_by_one: bool,
     /// Its slow-start threshold can be forgotten and nothing else changes: it is not paced for it.
     pub forgets_freely: bool,
     /// Mean length of the requests of late; zero if there were none.
     pub request_bytes: u64,
+}
+
+/// Knowledge of a connection's congestion control besides TCP_INFO.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct CongestionSeen {
+    /// Permission to change it.
+    pub may_change: MayChange,
+    /// Packets that arrived twice (D-SACK), in all; wraps.
+    pub duplicate_packets: u32,
+    /// Reordering events, in all; wraps.
+    pub reorderings: u32,
+    /// Verdict of other connections of the same route.
+    pub remembered: Remembered,
 }
 
 /// What to do until the next decision.
@@ -97,6 +113,8 @@ pub struct Decision {
     pub held_bytes: Option<u64>,
     /// How many times by now the slow-start threshold is to have been forgotten.
     pub thresholds_forgotten: u32,
+    /// Congestion control to use.
+    pub congestion: CongestionDecision,
     /// How soon the policy wants to see the connection again, if it is busy.
     pub look_again: Duration,
 }
@@ -116,6 +134,7 @@ impl Decision {
             burst_depth_bytes: self.burst_depth_bytes,
             held_bytes: self.held_bytes.unwrap_or(u64::MAX),
             thresholds_forgotten: self.thresholds_forgotten,
+            congestion: self.congestion,
             look_ns: u64::try_from(self.look_again.as_nanos()).unwrap_or(u64::MAX),
         }
     }

@@ -7,9 +7,10 @@ mod sender;
 
 use core::time::Duration;
 
-use event::{CongestionState, Instant};
+use event::{CongestionState, Instant, MayChange};
 
-use crate::policy::Observation;
+use crate::loss::route::Remembered;
+use crate::policy::{CongestionSeen, Observation};
 use crate::sharing::share::Claim;
 
 /// A line of 1 Gb/s, in bytes of payload per second, and its round trip.
@@ -55,6 +56,12 @@ pub(crate) const QUIET: Observation = Observation {
     handed_bytes_per_s: 0,
     has_company: false,
     paces_itself: false,
+    congestion: CongestionSeen {
+        may_change: MayChange::Locked,
+        duplicate_packets: 0,
+        reorderings: 0,
+        remembered: Remembered::Nothing,
+    },
     paced_one_by_one: false,
     forgets_freely: false,
     request_bytes: 0,

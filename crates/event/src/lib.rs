@@ -10,6 +10,7 @@ mod units;
 
 pub use log::command_line::{shown_json, shown_text, shown_url, shown_words};
 pub use log::line_rate::{LineRate, PeerAddress};
+pub use trace::congestion::{CongestionChoice, CongestionDecision, LossReason, MayChange};
 pub use trace::cut::{Cut, Look};
 pub use trace::io::{Io, Op};
 pub use trace::kernel::{KernelEvent, KernelPoint};

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use control::{Decision, Monitor, Observation, Policy};
-use event::{Granted, Host, Instant, SocketSample, Steered};
+use control::{CongestionSeen, Decision, Monitor, Observation, Policy, Remembered};
+use event::{Granted, Host, Instant, MayChange, SocketSample, Steered};
 use tables::{Ios, Sockets};
 
 /// One connection at one end, with the decisions of a policy.
@@ -197,6 +197,12 @@ fn observation(sample: &SocketSample) -> Observation {
         handed_bytes_per_s: steered.map_or(0, |steered| steered.handed_bytes_per_s),
         has_company: steered.is_some_and(|steered| steered.has_company),
         paces_itself: steered.is_some_and(|steered| steered.paces_itself),
+        congestion: CongestionSeen {
+            may_change: steered.map_or(MayChange::Locked, |steered| steered.may_change),
+            duplicate_packets: sample.duplicate_packets,
+            reorderings: sample.reorderings,
+            remembered: Remembered::from_recorded_ppm(steered.map_or(0, |steered| steered.remembered_ppm)),
+        },
         paced_one_by_one: steered.is_some_and(|steered| steered.paced_one_by_one),
         forgets_freely: steered.is_some_and(|steered| steered.forgets_freely),
         request_bytes: sample.request_bytes,
@@ -296,6 +302,8 @@ mod tests {
             handed_bytes_per_s: if at < LOOKS / 2 { 20_000_000 } else { 120_000_000 },
             has_company: true,
             paces_itself: false,
+            may_change: MayChange::Locked,
+            remembered_ppm: 0,
             paced_one_by_one: false,
             forgets_freely: false,
             granted,

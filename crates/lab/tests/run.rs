@@ -443,11 +443,11 @@ fn another_run_is_not_gone_on_with() {
     assert!(said.contains(" processors, and now there are "), "{said}");
     let manifest = temp.path().join("run/run.json");
     let kept = fs::read_to_string(&manifest).unwrap();
-    let other = kept.replace("\"schema_version\": 1,", "\"schema_version\": 2,");
+    let other = kept.replace("\"schema_version\": 2,", "\"schema_version\": 1,");
     fs::write(&manifest, other).unwrap();
     assert_eq!(
         refused(&|_| ()),
-        "RUN/run.json: found schema version 2, expected 1; run it again with this farlun, or read it with farlun 0.1.0, \
+        "RUN/run.json: found schema version 1, expected 2; run it again with this farlun, or read it with farlun 0.1.0, \
          which wrote it"
     );
     fs::write(&manifest, kept).unwrap();

@@ -295,7 +295,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let error = RunDir::open(temp.path()).unwrap_err().to_string();
         assert!(error.contains("found neither run.json nor cell.json; expected a run directory"), "{error}");
-        fs::write(temp.path().join(RUN_FILE), "{\"schema_version\": 1, \"seed\": true}").unwrap();
+        fs::write(temp.path().join(RUN_FILE), "{\"schema_version\": 2, \"seed\": true}").unwrap();
         let error = RunDir::open(temp.path()).unwrap().manifest().unwrap_err().to_string();
         assert!(error.contains("run.json: ") && error.contains("expected the run.json of a run"), "{error}");
         let run = RunDir { path: temp.path().to_owned(), single: false };
@@ -328,30 +328,30 @@ mod tests {
 
         // Also where a field has another type there.
         edit(&run_file, &|manifest| {
-            manifest["schema_version"] = 2.into();
+            manifest["schema_version"] = 1.into();
             manifest["seed"] = "seven".into();
         });
         assert_eq!(
             read_run(),
-            "FILE: found schema version 2, expected 1; run it again with this farlun, or read it with farlun 0.9.0 \
+            "FILE: found schema version 1, expected 2; run it again with this farlun, or read it with farlun 0.9.0 \
              (1234567), which wrote it"
         );
         edit(&run_file, &|manifest| manifest["schema_version"] = Value::Null);
-        assert!(read_run().starts_with("FILE: found no schema version, expected 1; run it again"));
-        edit(&run_file, &|manifest| manifest["schema_version"] = "1".into());
-        assert!(read_run().starts_with("FILE: found schema version \"1\", expected 1; run it again"));
+        assert!(read_run().starts_with("FILE: found no schema version, expected 2; run it again"));
+        edit(&run_file, &|manifest| manifest["schema_version"] = "2".into());
+        assert!(read_run().starts_with("FILE: found schema version \"2\", expected 2; run it again"));
 
         edit(&cell_file, &|manifest| manifest["schema_version"] = 0.into());
         assert_eq!(
             read_cell(),
             format!(
-                "FILE: found schema version 0, expected 1; run it again with this farlun, or read it with farlun \
+                "FILE: found schema version 0, expected 2; run it again with this farlun, or read it with farlun \
                  {SOFTWARE}, which wrote it"
             )
         );
         let alone = RunDir::open(run_dir.path().join(&dir)).unwrap();
         assert_eq!(refused(alone.manifest().map(drop), &cell_file), read_cell());
         edit(&cell_file, &|manifest| *manifest = serde_json::json!({"slug": "read"}));
-        assert_eq!(read_cell(), "FILE: found no schema version, expected 1; run it again with this farlun");
+        assert_eq!(read_cell(), "FILE: found no schema version, expected 2; run it again with this farlun");
     }
 }

@@ -6,7 +6,10 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use event::{CongestionState, Direction, Fate, Host, KernelEvent, Op, PduKind, Way, WindowKind};
+use event::{
+    CongestionChoice, CongestionState, Direction, Fate, Host, KernelEvent, LossReason, MayChange, Op,
+    PduKind, Way, WindowKind,
+};
 use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
 use parquet::errors::ParquetError;
 use parquet::schema::types::{Type, TypePtr};
@@ -91,6 +94,39 @@ impl Word for CongestionState {
         CongestionState::Recovery,
         CongestionState::Loss,
     ];
+
+    fn word(self) -> &'static str {
+        self.name()
+    }
+}
+
+impl Word for CongestionChoice {
+    const ALL: &'static [CongestionChoice] = &[CongestionChoice::Hosts, CongestionChoice::RateBased];
+
+    fn word(self) -> &'static str {
+        self.name()
+    }
+}
+
+impl Word for LossReason {
+    const ALL: &'static [LossReason] = &[
+        LossReason::None,
+        LossReason::RandomLoss,
+        LossReason::Remembered,
+        LossReason::CongestionLoss,
+        LossReason::NoGain,
+        LossReason::MoreLoss,
+        LossReason::NotPermitted,
+    ];
+
+    fn word(self) -> &'static str {
+        self.name()
+    }
+}
+
+impl Word for MayChange {
+    const ALL: &'static [MayChange] =
+        &[MayChange::Unasked, MayChange::Yes, MayChange::Explicit, MayChange::Locked, MayChange::Denied];
 
     fn word(self) -> &'static str {
         self.name()

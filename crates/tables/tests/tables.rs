@@ -4,9 +4,10 @@ use std::path::Path;
 use std::process::Command;
 
 use event::{
-    CongestionState, Decided, Direction, FarTimes, Fate, Granted, Host, Instant, Io, KernelEvent,
-    KernelPoint, LayerTimes, Layers, Login, NearTimes, Op, Packet, PduKind, PduSeen, RequestId, Sink,
-    SocketSample, Steered, Tcp, TcpTimes, Way, WindowKind, WindowNotice,
+    CongestionChoice, CongestionDecision, CongestionState, Decided, Direction, FarTimes, Fate, Granted, Host,
+    Instant, Io, KernelEvent, KernelPoint, LayerTimes, Layers, Login, LossReason, MayChange, NearTimes, Op,
+    Packet, PduKind, PduSeen, RequestId, Sink, SocketSample, Steered, Tcp, TcpTimes, Way, WindowKind,
+    WindowNotice,
 };
 use tables::{ROWS_PER_GROUP, Recorder, Row, Spool, Writer};
 
@@ -52,6 +53,8 @@ fn sample(i: u64) -> SocketSample {
         timeouts: 7,
         delivered_packets: u32::MAX - i as u32,
         marked_packets: 9,
+        duplicate_packets: u32::MAX,
+        reorderings: 21,
         acked_bytes: i * 2,
         snd_wnd_bytes: 1 << 20,
         delivery_rate_bytes_per_s: 117_000_000,
@@ -77,6 +80,8 @@ fn steered(i: u64) -> Steered {
         handed_bytes_per_s: i * 23,
         has_company: i.is_multiple_of(3),
         paces_itself: i.is_multiple_of(5),
+        may_change: [MayChange::Unasked, MayChange::Yes, MayChange::Denied][i as usize % 3],
+        remembered_ppm: i as u32 * 47,
         paced_one_by_one: i.is_multiple_of(7),
         forgets_freely: i.is_multiple_of(11),
         granted: [Granted::Unsaid, Granted::All, Granted::Part(i + 1)][i as usize % 3],
@@ -90,6 +95,12 @@ fn steered(i: u64) -> Steered {
             burst_depth_bytes: i * 41,
             held_bytes: i * 43,
             thresholds_forgotten: i as u32,
+            congestion: CongestionDecision {
+                choice: [CongestionChoice::Hosts, CongestionChoice::RateBased][i as usize % 2],
+                reason: [LossReason::None, LossReason::RandomLoss, LossReason::NoGain][i as usize % 3],
+                restarts: i as u32 * 53,
+                share_ppm: i as u32 * 59,
+            },
             look_ns: i * 37,
         },
     }
@@ -311,7 +322,7 @@ try:
     table = pq.read_table(path)
     column = lambda name: table.column(name).to_pylist()
     meta = pq.read_metadata(path).metadata
-    assert meta[b"farlun.version"] and meta[b"farlun.command_line"] and meta[b"farlun.schema_version"] == b"1", meta
+    assert meta[b"farlun.version"] and meta[b"farlun.command_line"] and meta[b"farlun.schema_version"] == b"2", meta
     types = [(f.name, str(f.type)) for f in table.schema]
 except ImportError:
     try:

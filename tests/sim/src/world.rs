@@ -5,8 +5,8 @@
 
 use std::collections::VecDeque;
 
-use control::{Choice, Observation, Policy};
-use event::{CongestionState, Instant};
+use control::{Choice, CongestionSeen, Observation, Policy};
+use event::{CongestionState, Instant, MayChange};
 use link::{Path, Shape, Stage};
 use proto::params::Wishes;
 
@@ -184,6 +184,7 @@ impl World {
             handed_bytes_per_s: 0,
             has_company: false,
             paces_itself: false,
+            congestion: CongestionSeen { may_change: MayChange::Locked, ..CongestionSeen::default() },
             paced_one_by_one: false,
             forgets_freely: false,
             request_bytes: running.request_bytes(),

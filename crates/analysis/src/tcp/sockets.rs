@@ -151,6 +151,7 @@ pub(crate) mod tests {
             burst_depth_bytes: 0,
             held_bytes: u64::MAX,
             thresholds_forgotten: 0,
+            congestion: event::CongestionDecision::HOSTS,
             look_ns: 0,
         };
         let steered = |block_bytes| Steered {
@@ -159,6 +160,8 @@ pub(crate) mod tests {
             handed_bytes_per_s: 0,
             has_company: false,
             paces_itself: false,
+            may_change: event::MayChange::Unasked,
+            remembered_ppm: 0,
             paced_one_by_one: false,
             forgets_freely: false,
             granted: Granted::Unsaid,

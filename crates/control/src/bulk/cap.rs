@@ -20,6 +20,7 @@ use event::{CongestionState, Instant, WindowKind};
 use crate::bulk::beside::Beside;
 use crate::bulk::newcomer::{Newcomer, Pace};
 use crate::bulk::wary::{Round, Wary, open_rate, window_rate};
+use crate::loss::share::LossShare;
 use crate::measure::counter::Counter;
 use crate::measure::cuts::Cut;
 use crate::measure::max_filter::MaxFilter;
@@ -110,6 +111,10 @@ pub(crate) struct Cap {
     /// Packets sent again, until the present round began and until now.
     lost_before: u64,
     lost: u64,
+    /// Cap of a rate-based sender in percent of the delivered rate.
+    probing_percent: u64,
+    /// More than random loss explains was lost since the present round began.
+    has_lost: bool,
     /// What has to be sent at one time for pacing to begin.
     paced_from_bytes: u64,
     is_paced: bool,
@@ -142,6 +147,8 @@ pub(crate) struct Elsewhere {
     pub(crate) line_bytes_per_s: Option<u64>,
     /// What the sender may use of it, beside others.
     pub(crate) part_bytes_per_s: Option<u64>,
+    /// Share of packets that random loss takes.
+    pub(crate) random_loss: LossShare,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -179,6 +186,8 @@ impl Cap {
             round_rtt: Duration::ZERO,
             lost_before: 0,
             lost: 0,
+            has_lost: false,
+            probing_percent: PROBING_PERCENT,
             paced_from_bytes,
             is_paced: false,
             has_left_start: false,
@@ -196,7 +205,7 @@ impl Cap {
         seen: &Observation,
         product: &Product,
         cut: Option<Cut>,
-        Elsewhere { line_bytes_per_s, part_bytes_per_s }: Elsewhere,
+        Elsewhere { line_bytes_per_s, part_bytes_per_s, random_loss }: Elsewhere,
     ) {
         let round_trips = (seen.rtt, product.min_rtt().unwrap_or(seen.rtt));
         let is_at_rest = seen.unacked_packets == 0;
@@ -243,7 +252,9 @@ impl Cap {
         // The queue may be that of our own device, which loses nothing and cuts the window all the same.
         let has_filled_device = cut.is_some_and(|cut| cut.kind == WindowKind::CutHere);
         self.has_filled_device |= has_filled_device;
-        let has_lost = self.lost - self.lost_before >= path.overflow_packets(seen.mss_bytes);
+        let expected = random_loss.expected(self.packets_of_round(seen));
+        let has_lost = self.lost - self.lost_before >= path.overflow_packets(seen.mss_bytes) + expected;
+        self.has_lost = has_lost;
         let has_overflowed = has_lost || has_filled_device;
         if has_overflowed {
             self.is_device_full = has_filled_device;
@@ -315,7 +326,7 @@ impl Cap {
         (self.is_paced && is_long(product.min_rtt())).then_some(match self.stage {
             Stage::Ramp => UNCAPPED,
             _ if self.has_left_start && self.is_bulk => {
-                (self.delivered.max() / 100 * PROBING_PERCENT).max(PACED_MIN)
+                (self.delivered.max() / 100 * self.probing_percent).max(PACED_MIN)
             }
             // A lone request goes out as fast as the window lets it: the line's queue has room for it.
             _ => {
@@ -355,6 +366,21 @@ impl Cap {
         self.is_device_full && matches!(self.stage, Stage::Wary(_))
     }
 
+    /// Caps a rate-based sender at so many percent of the delivered rate from now on.
+    pub(crate) fn probe(&mut self, percent: u64) {
+        self.probing_percent = percent;
+    }
+
+    /// Returns whether a queue of the path has overflowed since the present round began, by what was lost.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.has_lost
+    }
+
+    /// The round trip without a queue.
+    pub(crate) fn base_rtt(&self) -> Option<Duration> {
+        self.unqueued.base_rtt()
+    }
+
     /// What a sender in bulk claims of the line.
     pub(crate) fn claim(&self) -> Option<Claim> {
         self.is_bulk.then(|| Claim { handed: self.handed, ..self.claimant.claim() })
@@ -373,6 +399,12 @@ impl Cap {
     /// What is handed over at its time arrives so, and does not come in bunches.
     fn counted_over(&self, rtt: Duration) -> Duration {
         if self.handed.is_some() { rtt } else { rtt.max(RATE_MIN_TIME) }
+    }
+
+    /// Packets that a round delivers at the largest delivery rate of late.
+    fn packets_of_round(&self, seen: &Observation) -> u64 {
+        let bytes = u128::from(self.delivered.max()) * seen.rtt.as_nanos() / 1_000_000_000;
+        u64::try_from(bytes / u128::from(seen.mss_bytes.max(1))).unwrap_or(u64::MAX)
     }
 
     /// How soon to look again.

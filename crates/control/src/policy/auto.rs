@@ -13,6 +13,7 @@ use crate::bulk::cap::{BULK_BYTES, Cap, Elsewhere, PACED_MIN};
 use crate::bulk::wary::window_rate;
 use crate::lone::crowd::Arrived;
 use crate::lone::space::{START_BYTES_PER_S, Space, bulk_depth_bytes, held_bytes, part_depth_bytes};
+use crate::loss::control::LossControl;
 use crate::measure::cuts::Cuts;
 use crate::measure::product::Product;
 use crate::policy::{Decision, Observation, Policy};
@@ -32,6 +33,7 @@ pub(crate) struct Auto {
     product: Product,
     cuts: Cuts,
     cap: Cap,
+    loss: LossControl,
     space: Space,
     threshold: Threshold,
     arrival: Arrival,
@@ -51,6 +53,7 @@ impl Auto {
             product: Product::new(),
             cuts: Cuts::default(),
             cap: Cap::new(BULK_BYTES),
+            loss: LossControl::default(),
             space: Space::new(),
             threshold: Threshold::new(),
             arrival: Arrival::default(),
@@ -100,8 +103,14 @@ impl Policy for Auto {
         let elsewhere = Elsewhere {
             line_bytes_per_s: self.space.line().filter(|_| seen.paced_one_by_one),
             part_bytes_per_s: self.part_bytes_per_s(),
+            random_loss: self.loss.random_loss(seen, self.cap.base_rtt()),
         };
         self.cap.observe(seen, &self.product, cut, elsewhere);
+        if self.cap.has_lost() {
+            self.loss.overflowed();
+        }
+        self.loss.observe(seen, cut, self.cap.base_rtt().unwrap_or(seen.rtt));
+        self.cap.probe(self.loss.probing_percent());
         self.threshold.observe(seen, cut, self.held(seen));
         self.arrival.observe(seen);
         (self.is_by_hand, self.rtt) = (seen.paced_one_by_one, seen.rtt);
@@ -146,7 +155,12 @@ impl Policy for Auto {
             burst_depth_bytes,
             held_bytes: held_bulk.or_else(|| lone.and_then(Space::held_bytes)),
             thresholds_forgotten: self.threshold.forgotten(),
-            look_again: self.cap.look_again(&self.product).min(look_lone),
+            congestion: self.loss.decision(),
+            look_again: self
+                .cap
+                .look_again(&self.product)
+                .min(look_lone)
+                .min(self.loss.look_again(self.product.min_rtt().unwrap_or_default())),
         }
     }
 

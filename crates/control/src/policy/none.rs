@@ -3,6 +3,8 @@
 
 use core::time::Duration;
 
+use event::CongestionDecision;
+
 use crate::lone::space::BURST_DEPTH_BYTES;
 use crate::measure::product::{COMMANDS_MIN, OUTSTANDING_MIN_BYTES, Product};
 use crate::policy::{Decision, Observation, Policy};
@@ -31,6 +33,7 @@ impl Fixed {
         burst_depth_bytes: BURST_DEPTH_BYTES,
         held_bytes: None,
         thresholds_forgotten: 0,
+        congestion: CongestionDecision::HOSTS,
         look_again: LOOK,
     };
 }

@@ -7,12 +7,12 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use control::{
-    Arrived, BULK_BYTES, Choice, Claim, Decision, Met, Monitor, NO_THRESHOLD_PACKETS, Observation, Policy,
-    UNCAPPED, part_lasts,
+    Arrived, BULK_BYTES, Choice, Claim, CongestionSeen, Decision, Met, Monitor, NO_THRESHOLD_PACKETS,
+    Observation, Policy, Remembered, UNCAPPED, part_lasts,
 };
-use event::{BitRate, Granted, Instant, Steered, WindowNotice};
+use event::{BitRate, Granted, Instant, MayChange, Steered, WindowNotice};
 use net::interface::takes_super_packets;
-use net::{TcpInfo, tcp, threshold};
+use net::{TcpInfo, congestion, threshold};
 
 use crate::tcp::tuning::Tuning;
 
@@ -97,7 +97,7 @@ impl Steering {
             told: None,
             part_ends: None,
             rtt: Duration::ZERO,
-            paces_itself: tcp::paces_itself(stream)?,
+            paces_itself: congestion::paces_itself(stream)?,
             packet_bytes: 1,
             hands_over: false,
             met: None,
@@ -147,6 +147,13 @@ impl Steering {
             handed_bytes_per_s: work.handed_bytes_per_s,
             has_company: work.has_company,
             paces_itself: self.paces_itself,
+            congestion: CongestionSeen {
+                // Nothing here changes it yet.
+                may_change: MayChange::Locked,
+                duplicate_packets: info.duplicate_packets,
+                reorderings: info.reorderings,
+                remembered: Remembered::Nothing,
+            },
             paced_one_by_one: self.paced_one_by_one == Some(true),
             forgets_freely: has_threshold && self.policy.forgets() && threshold::is_free(),
             request_bytes: work.request_bytes,
@@ -180,6 +187,8 @@ impl Steering {
             handed_bytes_per_s: seen.handed_bytes_per_s,
             has_company: seen.has_company,
             paces_itself: seen.paces_itself,
+            may_change: seen.congestion.may_change,
+            remembered_ppm: seen.congestion.remembered.recorded_ppm(),
             paced_one_by_one: seen.paced_one_by_one,
             forgets_freely: seen.forgets_freely,
             granted: std::mem::take(&mut self.granted),

@@ -1,5 +1,6 @@
 //! Traced events, one struct each, and the sink that takes them.
 
+pub(crate) mod congestion;
 pub(crate) mod cut;
 pub(crate) mod io;
 pub(crate) mod kernel;

@@ -1,7 +1,7 @@
 //! Input of a connection's policy besides its sample, and its decision: a recorded connection can be replayed to a
 //! policy exactly. Plain data; `control` defines the meaning of decisions.
 
-use crate::WindowNotice;
+use crate::{CongestionDecision, MayChange, WindowNotice};
 
 /// Input and decision of a connection's policy at the time of a sample. The default is the row of a sample that no policy was shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -16,6 +16,10 @@ pub struct Steered {
     pub has_company: bool,
     /// Rate-based congestion control (BBR), which paces by its own model.
     pub paces_itself: bool,
+    /// Permission to change it.
+    pub may_change: MayChange,
+    /// Verdict on the route: share of packets that random loss takes; 0 if there is none, 2^32 − 1 is refuted.
+    pub remembered_ppm: u32,
     /// The device has no segmentation offload, so that the kernel's pacing needs a timer for each packet.
     pub paced_one_by_one: bool,
     /// A reset of its slow-start threshold has no side effect.
@@ -59,6 +63,8 @@ pub struct Decided {
     pub held_bytes: u64,
     /// Number of resets of the slow-start threshold that the policy had requested so far.
     pub thresholds_forgotten: u32,
+    /// Congestion control to use.
+    pub congestion: CongestionDecision,
     /// Time to the next sample, as the policy requested it.
     pub look_ns: u64,
 }

@@ -123,6 +123,7 @@ impl Part {
             burst_depth_bytes,
             held_bytes,
             thresholds_forgotten,
+            congestion,
             look_again,
         } = *decision;
         json!({
@@ -144,6 +145,9 @@ impl Part {
                 "burst_depth_bytes": burst_depth_bytes,
                 "held_bytes": held_bytes,
                 "thresholds_forgotten": thresholds_forgotten,
+                "congestion": congestion.choice.name(),
+                "congestion_reason": congestion.reason.name(),
+                "loss_ppm": congestion.share_ppm,
                 "look_again_s": look_again.as_secs_f64(),
             },
         })

@@ -2,7 +2,10 @@
 //!
 //! A row without a policy has 0 outstanding bytes, which no policy decides.
 
-use event::{Decided, Granted, Steered, WindowKind, WindowNotice};
+use event::{
+    CongestionChoice, CongestionDecision, Decided, Granted, LossReason, MayChange, Steered, WindowKind,
+    WindowNotice,
+};
 
 use crate::column::{Store, record};
 
@@ -19,6 +22,10 @@ record! {
     has_company: Vec<u32> = has_company,
     /// 1 if the congestion control is rate-based (BBR).
     paces_itself: Vec<u32> = paces_itself,
+    /// Permission to change the congestion control.
+    may_change: Vec<MayChange> = may_change,
+    /// Verdict of other connections on the route.
+    remembered_ppm: Vec<u32> = remembered_ppm,
     /// 1 if the device has no segmentation offload.
     paced_one_by_one: Vec<u32> = paced_one_by_one,
     /// 1 if the slow-start threshold can be reset without another effect.
@@ -61,8 +68,23 @@ record! {
     decided_held_bytes: Vec<u64> = held_bytes,
     /// Resets of the slow-start threshold requested so far.
     decided_thresholds_forgotten: Vec<u32> = thresholds_forgotten,
+    /// Congestion control to use.
+    congestion: CongestionColumns = congestion,
     /// Time until the policy wants the next sample.
     decided_look_ns: Vec<u64> = look_ns,
+}
+
+record! {
+    /// A decision about the congestion control.
+    CongestionColumns of CongestionDecision;
+    /// Congestion control to use.
+    decided_congestion: Vec<CongestionChoice> = choice,
+    /// Reason of that.
+    decided_congestion_reason: Vec<LossReason> = reason,
+    /// Restarts of a rate-based one requested so far.
+    decided_control_restarts: Vec<u32> = restarts,
+    /// Share of packets that random loss takes.
+    decided_loss_ppm: Vec<u32> = share_ppm,
 }
 
 /// A window notice as a row has it; without a kind there was none.

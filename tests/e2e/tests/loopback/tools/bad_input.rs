@@ -243,12 +243,12 @@ fn a_run_of_another_schema_version() {
         run(farlun(args).arg(path), MINUTE)
             .expect_code(2)
             .expect_said(words)
-            .expect_sentence(&["expected 1"]);
+            .expect_sentence(&["expected 2"]);
     };
     let policy = ["replay", "--policy", "auto"];
     // A key and its value, as Parquet's footer has them.
-    edit(&table, b"farlun.schema_version\x18\x011", b"farlun.schema_version\x18\x012");
-    let words = "sockets-near.parquet: found schema version 2, expected 1; run it again with this farlun, or read it with";
+    edit(&table, b"farlun.schema_version\x18\x012", b"farlun.schema_version\x18\x011");
+    let words = "sockets-near.parquet: found schema version 1, expected 2; run it again with this farlun, or read it with";
     refused(&policy, &run_dir, words);
     refused(&policy, &cell_dir, words);
     let traced = folder.path().join("traced");
@@ -256,8 +256,8 @@ fn a_run_of_another_schema_version() {
     fs::copy(&table, traced.join("sockets-near.parquet")).expect("a copy");
     refused(&policy, &traced, words);
 
-    edit(&run_dir.join("run.json"), b"\"schema_version\": 1", b"\"schema_version\": 2");
-    let words = "run.json: found schema version 2, expected 1; run it again with this farlun, or read it with farlun \
+    edit(&run_dir.join("run.json"), b"\"schema_version\": 2", b"\"schema_version\": 1");
+    let words = "run.json: found schema version 1, expected 2; run it again with this farlun, or read it with farlun \
                  0.0.9 (1234567), which wrote it";
     for args in [["report"].as_slice(), &["doctor"], &["analyze"], &policy] {
         refused(args, &run_dir, words);
@@ -265,8 +265,8 @@ fn a_run_of_another_schema_version() {
     refused(&["compare", &run_dir.display().to_string()], &run_dir, words);
     refused(&["lab", "tour", "--resume", "--out"], &run_dir, words);
 
-    edit(&cell_dir.join("cell.json"), b"\"schema_version\": 1", b"\"schema_version\": 2");
-    let words = "cell.json: found schema version 2, expected 1";
+    edit(&cell_dir.join("cell.json"), b"\"schema_version\": 2", b"\"schema_version\": 1");
+    let words = "cell.json: found schema version 1, expected 2";
     for args in [["report"].as_slice(), &["doctor"], &["analyze"], &policy] {
         refused(args, &cell_dir, words);
     }
