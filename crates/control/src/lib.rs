@@ -8,6 +8,7 @@
 mod bulk;
 mod connections;
 mod lone;
+mod loss;
 mod measure;
 mod policy;
 mod sharing;

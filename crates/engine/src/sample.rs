@@ -60,6 +60,8 @@ pub fn tcp_sample(t: Instant, host: Host, connection: u32, info: &TcpInfo, moved
         timeouts: info.timeouts,
         delivered_packets: info.delivered_packets,
         marked_packets: info.marked_packets,
+        duplicate_packets: info.duplicate_packets,
+        reorderings: info.reorderings,
         acked_bytes: info.acked_bytes,
         snd_wnd_bytes: info.snd_wnd_bytes,
         delivery_rate_bytes_per_s: info.delivery_rate_bytes_per_s,

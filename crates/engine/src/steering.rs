@@ -12,7 +12,7 @@ use control::{
 };
 use event::{BitRate, Granted, Instant, Steered, WindowNotice};
 use net::interface::takes_super_packets;
-use net::{TcpInfo, tcp, threshold};
+use net::{TcpInfo, congestion, threshold};
 
 use crate::tuning::Tuning;
 
@@ -97,7 +97,7 @@ impl Steering {
             told: None,
             part_ends: None,
             rtt: Duration::ZERO,
-            paces_itself: tcp::paces_itself(stream)?,
+            paces_itself: congestion::paces_itself(stream)?,
             packet_bytes: 1,
             hands_over: false,
             met: None,

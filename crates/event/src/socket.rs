@@ -67,6 +67,10 @@ pub struct SocketSample {
     pub delivered_packets: u32,
     /// Of them those that the path had marked (ECN); wraps.
     pub marked_packets: u32,
+    /// Packets that arrived twice, as the peer said (D-SACK); wraps.
+    pub duplicate_packets: u32,
+    /// Times that the path was seen to reorder packets; wraps.
+    pub reorderings: u32,
     /// Bytes that the peer has acknowledged.
     pub acked_bytes: u64,
     /// What the peer allows to be sent beyond what it has acknowledged.
@@ -123,6 +127,8 @@ impl SocketSample {
             timeouts: 0,
             delivered_packets: 0,
             marked_packets: 0,
+            duplicate_packets: 0,
+            reorderings: 0,
             acked_bytes: 0,
             snd_wnd_bytes: 0,
             delivery_rate_bytes_per_s: 0,

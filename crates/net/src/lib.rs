@@ -7,6 +7,7 @@ pub mod aligned;
 mod bpf;
 pub mod child;
 pub mod clock;
+pub mod congestion;
 pub mod diag;
 pub mod fs;
 pub mod interface;

@@ -11,6 +11,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::ops::RangeInclusive;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use crate::congestion::set_congestion;
 use crate::syscall::check;
 
 /// Connections that may wait to be accepted; the system's own limit (net.core.somaxconn) is 4096 by custom.
@@ -124,20 +125,10 @@ pub fn start_connect_from(
     }
     // A route may name a congestion control (`congctl`), which connect() puts in the place of the one that was asked for.
     if let Some(name) = congestion
-        && self::congestion(&stream)? != name
+        && crate::congestion::congestion(&stream)? != name
     {
-        // It was allowed before connect(), so that it is the route that forbids it.
-        set_congestion(&stream, name).map_err(|error| match error.kind() {
-            io::ErrorKind::PermissionDenied => io::Error::new(
-                error.kind(),
-                format!(
-                    "the route to {} locks another congestion control than '{name}' (`congctl lock` of ip-route(8)); choose \
-                     none, or change the route",
-                    address.ip()
-                ),
-            ),
-            _ => error,
-        })?;
+        crate::congestion::change(&stream, name)
+            .map_err(|refusal| io::Error::new(refusal.kind(), refusal.explain(name, Some(address.ip()))))?;
     }
     Ok(stream)
 }
@@ -190,74 +181,6 @@ pub fn prepare(stream: &TcpStream, congestion: Option<&str>) -> io::Result<()> {
         None => Ok(()),
     }
 }
-
-/// Whether connections can have this congestion control. The error names what the kernel has instead.
-pub fn check_congestion(name: &str) -> io::Result<()> {
-    // SAFETY: no pointers are passed.
-    let raw = check(unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) })?;
-    // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
-    set_congestion(&TcpStream::from(unsafe { OwnedFd::from_raw_fd(raw) }), name)
-}
-
-/// Sets the congestion control of one socket. The error names what the kernel has instead.
-pub(crate) fn set_congestion(socket: &impl AsRawFd, name: &str) -> io::Result<()> {
-    let name_bytes = name.as_bytes();
-    // SAFETY: the pointer and length describe `name_bytes`.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_CONGESTION,
-            name_bytes.as_ptr().cast(),
-            name_bytes.len() as libc::socklen_t,
-        )
-    };
-    check(result).map(drop).map_err(|error| {
-        if error.kind() == io::ErrorKind::PermissionDenied {
-            let words = "may be chosen only with CAP_NET_ADMIN, or if net.ipv4.tcp_allowed_congestion_control names it";
-            return io::Error::new(error.kind(), format!("congestion control '{name}' {words}"));
-        }
-        let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
-        let known = known.unwrap_or_default();
-        io::Error::new(
-            error.kind(),
-            format!("congestion control '{name}' is not available: this kernel has {}", known.trim()),
-        )
-    })
-}
-
-/// Knows itself how fast it may send, and has no slow-start threshold.
-pub(crate) const BBR: &str = "bbr";
-
-/// Whether the congestion control of a socket knows itself how fast it may send.
-pub fn paces_itself(stream: &TcpStream) -> io::Result<bool> {
-    Ok(is_paced_by_itself(&congestion(stream)?))
-}
-
-/// The same of a congestion control's name. BBR does, in all its versions.
-pub fn is_paced_by_itself(congestion: &str) -> bool {
-    congestion.starts_with(BBR)
-}
-
-/// The congestion control of one socket.
-pub(crate) fn congestion(socket: &impl AsRawFd) -> io::Result<String> {
-    let (mut name, mut len) = ([0u8; CONGESTION_NAME_MAX], CONGESTION_NAME_MAX as libc::socklen_t);
-    // SAFETY: `name` has room for `len` bytes, and both outlive the call.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_CONGESTION,
-            (&raw mut name).cast(),
-            &raw mut len,
-        )
-    };
-    check(result)?;
-    Ok(String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned())
-}
-
-/// Bytes of the name of a congestion control, with the zero that ends it (TCP_CA_NAME_MAX).
-const CONGESTION_NAME_MAX: usize = 16;
 
 /// Caps the pacing rate in bytes per second. From the first call on the kernel paces this
 /// connection, whatever the queueing discipline; `u64::MAX - 1` paces without a cap of its own.
@@ -426,7 +349,7 @@ mod tests {
             listener.set_nonblocking(false).unwrap();
             let _near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let (far, _) = listener.accept().unwrap();
-            congestion(&far).unwrap()
+            crate::congestion::congestion(&far).unwrap()
         };
         let usual = accepted(&listen(any, None).unwrap());
         let listener = listen(any, Some("reno")).unwrap();

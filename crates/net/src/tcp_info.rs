@@ -76,6 +76,10 @@ pub struct TcpInfo {
     pub delivered_packets: u32,
     /// Of them those that the path had marked (ECN); wraps.
     pub marked_packets: u32,
+    /// Packets that arrived twice, as the peer said (D-SACK); wraps; 0 before Linux 4.20.
+    pub duplicate_packets: u32,
+    /// Packets of this end that the path had reordered, as often as that was seen; wraps; 0 before Linux 4.20.
+    pub reorderings: u32,
     /// What the peer allows to be sent beyond what it has acknowledged.
     pub snd_wnd_bytes: u32,
     /// Window that this end offers (Linux 6.2 and newer).
@@ -155,6 +159,8 @@ pub(crate) fn parse(bytes: &[u8; LEN]) -> TcpInfo {
         send_buffer_limited: Duration::from_micros(long(184)),
         delivered_packets: word(192),
         marked_packets: word(196),
+        duplicate_packets: word(216),
+        reorderings: word(220),
         snd_wnd_bytes: word(228),
         rcv_wnd_bytes: word(232),
         behind_gap_packets: word(224),

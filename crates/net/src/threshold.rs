@@ -15,7 +15,8 @@ use std::net::TcpStream;
 use std::sync::OnceLock;
 
 use crate::bpf::{Instruction, OnSetOption};
-use crate::tcp::{self, BBR};
+use crate::congestion::{BBR, check_congestion, congestion, set_congestion};
+use crate::tcp;
 
 /// The option: a level that no protocol has.
 const LEVEL: i32 = i32::from_be_bytes(*b"frln");
@@ -33,14 +34,14 @@ pub fn forget(stream: &TcpStream) -> io::Result<()> {
 
 /// Forgets it, and has the congestion control begin anew: the connection is paced from now on, if it was not.
 pub fn begin_again(stream: &TcpStream) -> io::Result<()> {
-    let own = tcp::congestion(stream)?;
+    let own = congestion(stream)?;
     // It has no threshold, and where it cannot be left again it is not for us.
     if own == BBR {
         return Ok(());
     }
-    tcp::check_congestion(&own)?;
-    tcp::set_congestion(stream, BBR)?;
-    tcp::set_congestion(stream, &own)
+    check_congestion(&own)?;
+    set_congestion(stream, BBR)?;
+    set_congestion(stream, &own)
 }
 
 /// Whether nothing else changes for a connection whose threshold is forgotten: it is not paced for it.
@@ -146,12 +147,12 @@ mod tests {
             let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let (mut far, _) = listener.accept().unwrap();
             // Not every kernel has BBR; then nothing is forgotten either.
-            if tcp::set_congestion(&near, name).is_err() {
+            if set_congestion(&near, name).is_err() {
                 continue;
             }
             let _ = forget(&near);
             let _ = begin_again(&near);
-            assert_eq!(tcp::congestion(&near).unwrap(), name);
+            assert_eq!(congestion(&near).unwrap(), name);
             io::Write::write_all(&mut near, b"word").unwrap();
             let mut word = [0; 4];
             io::Read::read_exact(&mut far, &mut word).unwrap();
@@ -164,7 +165,7 @@ mod tests {
     fn the_option_is_one_more_and_changes_no_other() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        assert_eq!(forget(&near).is_ok(), is_free() || tcp::check_congestion(BBR).is_ok());
+        assert_eq!(forget(&near).is_ok(), is_free() || check_congestion(BBR).is_ok());
         assert!(tcp::set(&near, LEVEL, FORGET + 1, 0_i32).is_err());
         tcp::set_max_pacing_rate(&near, 1_000_000).unwrap();
         tcp::set_notsent_lowat(&near, 131_072).unwrap();

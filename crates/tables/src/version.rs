@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Version of the columns of tables and of the fields of `run.json` and `cell.json`. It is raised when this version would
 /// misread, or could not read, what the one before wrote, or the other way round.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// Key of the schema version in the metadata of a table.
 pub(super) const SCHEMA_VERSION_KEY: &str = "farlun.schema_version";
@@ -65,18 +65,18 @@ mod tests {
     #[test]
     fn a_refusal_names_both_versions_and_the_writer() {
         let path = Path::new("run/run.json");
-        assert_eq!(check(path, Some("1"), || None), Ok(()));
+        assert_eq!(check(path, Some("2"), || None), Ok(()));
         let said = |found, writer: Option<&str>| {
             check(path, found, || writer.map(str::to_owned)).unwrap_err().to_string()
         };
         assert_eq!(
-            said(Some("2"), Some("0.9.0 (1234567)")),
-            "run/run.json: found schema version 2, expected 1; run it again with this farlun, or read it with farlun \
+            said(Some("1"), Some("0.9.0 (1234567)")),
+            "run/run.json: found schema version 1, expected 2; run it again with this farlun, or read it with farlun \
              0.9.0 (1234567), which wrote it"
         );
         assert_eq!(
             said(None, None),
-            "run/run.json: found no schema version, expected 1; run it again with this farlun"
+            "run/run.json: found no schema version, expected 2; run it again with this farlun"
         );
     }
 }

@@ -52,6 +52,8 @@ fn sample(i: u64) -> SocketSample {
         timeouts: 7,
         delivered_packets: u32::MAX - i as u32,
         marked_packets: 9,
+        duplicate_packets: u32::MAX,
+        reorderings: 21,
         acked_bytes: i * 2,
         snd_wnd_bytes: 1 << 20,
         delivery_rate_bytes_per_s: 117_000_000,

@@ -20,6 +20,7 @@ use event::{CongestionState, Instant, WindowKind};
 use crate::bulk::beside::Beside;
 use crate::bulk::newcomer::{Newcomer, Pace};
 use crate::bulk::wary::{Round, Wary, open_rate, window_rate};
+use crate::loss::rounds::LossShare;
 use crate::measure::counter::Counter;
 use crate::measure::cuts::Cut;
 use crate::measure::max_filter::MaxFilter;
@@ -110,6 +111,8 @@ pub(crate) struct Cap {
     /// Packets sent again, until the present round began and until now.
     lost_before: u64,
     lost: u64,
+    /// More than random loss explains was lost since the present round began.
+    has_lost: bool,
     /// What has to be sent at one time for pacing to begin.
     paced_from_bytes: u64,
     is_paced: bool,
@@ -142,6 +145,8 @@ pub(crate) struct Elsewhere {
     pub(crate) line_bytes_per_s: Option<u64>,
     /// What the sender may use of it, beside others.
     pub(crate) part_bytes_per_s: Option<u64>,
+    /// Share of packets that random loss takes.
+    pub(crate) random_loss: LossShare,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -179,6 +184,7 @@ impl Cap {
             round_rtt: Duration::ZERO,
             lost_before: 0,
             lost: 0,
+            has_lost: false,
             paced_from_bytes,
             is_paced: false,
             has_left_start: false,
@@ -196,7 +202,7 @@ impl Cap {
         seen: &Observation,
         product: &Product,
         cut: Option<Cut>,
-        Elsewhere { line_bytes_per_s, part_bytes_per_s }: Elsewhere,
+        Elsewhere { line_bytes_per_s, part_bytes_per_s, random_loss }: Elsewhere,
     ) {
         let round_trips = (seen.rtt, product.min_rtt().unwrap_or(seen.rtt));
         let is_at_rest = seen.unacked_packets == 0;
@@ -243,7 +249,9 @@ impl Cap {
         // The queue may be that of our own device, which loses nothing and cuts the window all the same.
         let has_filled_device = cut.is_some_and(|cut| cut.kind == WindowKind::CutHere);
         self.has_filled_device |= has_filled_device;
-        let has_lost = self.lost - self.lost_before >= path.overflow_packets(seen.mss_bytes);
+        let expected = random_loss.expected(self.packets_of_round(seen));
+        let has_lost = self.lost - self.lost_before >= path.overflow_packets(seen.mss_bytes) + expected;
+        self.has_lost = has_lost;
         let has_overflowed = has_lost || has_filled_device;
         if has_overflowed {
             self.is_device_full = has_filled_device;
@@ -355,6 +363,16 @@ impl Cap {
         self.is_device_full && matches!(self.stage, Stage::Wary(_))
     }
 
+    /// Whether a queue of the path has overflowed since the present round began, by what was lost.
+    pub(crate) fn has_lost(&self) -> bool {
+        self.has_lost
+    }
+
+    /// The round trip without a queue.
+    pub(crate) fn base_rtt(&self) -> Option<Duration> {
+        self.unqueued.base_rtt()
+    }
+
     /// What a sender in bulk claims of the line.
     pub(crate) fn claim(&self) -> Option<Claim> {
         self.is_bulk.then(|| Claim { handed: self.handed, ..self.claimant.claim() })
@@ -373,6 +391,12 @@ impl Cap {
     /// What is handed over at its time arrives so, and does not come in bunches.
     fn counted_over(&self, rtt: Duration) -> Duration {
         if self.handed.is_some() { rtt } else { rtt.max(RATE_MIN_TIME) }
+    }
+
+    /// Packets that a round delivers at the largest delivery rate of late.
+    fn packets_of_round(&self, seen: &Observation) -> u64 {
+        let bytes = u128::from(self.delivered.max()) * seen.rtt.as_nanos() / 1_000_000_000;
+        u64::try_from(bytes / u128::from(seen.mss_bytes.max(1))).unwrap_or(u64::MAX)
     }
 
     /// How soon to look again.

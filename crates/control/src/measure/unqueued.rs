@@ -63,6 +63,11 @@ impl Unqueued {
         }
         rest.lowest.max(min_rtt)
     }
+
+    /// What it returned last; `None` before that.
+    pub(crate) fn base_rtt(&self) -> Option<Duration> {
+        self.least.map(|least| self.rest.as_ref().map_or(least, |rest| rest.lowest.max(least)))
+    }
 }
 
 /// Whether a queue stands: a tenth of the path and a millisecond are noise.

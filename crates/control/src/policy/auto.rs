@@ -13,6 +13,7 @@ use crate::bulk::cap::{BULK_BYTES, Cap, Elsewhere, PACED_MIN};
 use crate::bulk::wary::window_rate;
 use crate::lone::crowd::Arrived;
 use crate::lone::space::{START_BYTES_PER_S, Space, bulk_depth_bytes, held_bytes, part_depth_bytes};
+use crate::loss::rounds::{LossShare, Rounds};
 use crate::measure::cuts::Cuts;
 use crate::measure::product::Product;
 use crate::policy::{Decision, Observation, Policy};
@@ -32,6 +33,8 @@ pub(crate) struct Auto {
     product: Product,
     cuts: Cuts,
     cap: Cap,
+    /// Losses of the last rounds.
+    rounds: Rounds,
     space: Space,
     threshold: Threshold,
     arrival: Arrival,
@@ -51,6 +54,7 @@ impl Auto {
             product: Product::new(),
             cuts: Cuts::default(),
             cap: Cap::new(BULK_BYTES),
+            rounds: Rounds::default(),
             space: Space::new(),
             threshold: Threshold::new(),
             arrival: Arrival::default(),
@@ -85,6 +89,12 @@ impl Auto {
         }
     }
 
+    /// The share of packets that random loss takes of a rate-based sender. A loss-based one answers each of them.
+    fn random_loss(&self, seen: &Observation) -> LossShare {
+        let base_rtt = self.cap.base_rtt().filter(|_| seen.paces_itself);
+        base_rtt.map_or_else(LossShare::default, |base_rtt| self.rounds.random_loss(base_rtt))
+    }
+
     /// How fast bulk is handed over as long as nobody knows what the device takes.
     fn growing_bytes_per_s(&self) -> u64 {
         let arrived = self.cap.claim().and_then(|claim| claim.rate_bytes_per_s).unwrap_or(0);
@@ -100,8 +110,10 @@ impl Policy for Auto {
         let elsewhere = Elsewhere {
             line_bytes_per_s: self.space.line().filter(|_| seen.paced_one_by_one),
             part_bytes_per_s: self.part_bytes_per_s(),
+            random_loss: self.random_loss(seen),
         };
         self.cap.observe(seen, &self.product, cut, elsewhere);
+        self.rounds.observe(seen, self.cap.has_lost());
         self.threshold.observe(seen, cut, self.held(seen));
         self.arrival.observe(seen);
         (self.is_by_hand, self.rtt) = (seen.paced_one_by_one, seen.rtt);

@@ -128,6 +128,8 @@ mod tests {
             sacked_packets: 0,
             notsent_bytes: 0,
             behind_gap_packets: 0,
+            duplicate_packets: 0,
+            reorderings: 0,
             head_timeouts: 0,
             retransmission_timeout: Duration::from_millis(3_264),
             last_ack: Duration::from_millis(3_796),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use engine::Pacing;
 use event::{Bytes, format_delay, parse_delay};
-use net::{EndSignals, scheduling, tcp};
+use net::{EndSignals, congestion, scheduling, tcp};
 use proto::keys::SOFTWARE;
 use serde_json::json;
 use stream::{
@@ -201,7 +201,7 @@ fn measure(near: Near) -> anyhow::Result<u8> {
 
 /// What the kernel lacks is found before anything is begun.
 fn check_congestion(name: Option<&str>) -> anyhow::Result<()> {
-    name.map_or(Ok(()), tcp::check_congestion).map_err(|error| Exit::usage(format!("--cc: {error}")))
+    name.map_or(Ok(()), congestion::check_congestion).map_err(|error| Exit::usage(format!("--cc: {error}")))
 }
 
 fn check_pins(pins: &[usize]) -> anyhow::Result<()> {

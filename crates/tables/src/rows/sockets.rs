@@ -47,6 +47,10 @@ record! {
     delivered_packets: Vec<u32> = delivered_packets,
     /// Delivered packets with an ECN mark; wraps.
     marked_packets: Vec<u32> = marked_packets,
+    /// Packets reported by D-SACK as delivered twice; wraps.
+    duplicate_packets: Vec<u32> = duplicate_packets,
+    /// Reordering events so far; wraps.
+    reorderings: Vec<u32> = reorderings,
     /// Bytes acknowledged by the peer.
     acked_bytes: Vec<u64> = acked_bytes,
     /// Receive window that the peer advertises.

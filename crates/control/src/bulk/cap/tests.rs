@@ -1,6 +1,7 @@
 //! A path whose sender doubles its rate every round trip, and the cap that it meets.
 
 use super::*;
+use crate::loss::rounds::Rounds;
 use crate::testing::QUIET;
 
 const LINE: u64 = 117_000_000;
@@ -17,6 +18,10 @@ struct Path {
     queue_bytes: u64,
     room_bytes: u64,
     lost: u64,
+    /// Share of packets that random loss takes, and the bytes of the next one to be lost.
+    random_loss_percent: u64,
+    random_loss_bytes: u64,
+    rounds_lost: Rounds,
     arrived_bytes: u64,
     sent_bytes: u64,
     /// How much of the next arrivals is seen at every third look already.
@@ -52,6 +57,9 @@ impl Path {
             queue_bytes: 0,
             room_bytes: u64::MAX,
             lost: 0,
+            random_loss_percent: 0,
+            random_loss_bytes: 0,
+            rounds_lost: Rounds::default(),
             arrived_bytes: 0,
             sent_bytes: 0,
             early_bytes: 0,
@@ -94,6 +102,9 @@ impl Path {
             if self.others {
                 self.queue_bytes = self.line / 10;
             }
+            self.random_loss_bytes += delivered / 100 * self.random_loss_percent;
+            self.lost += self.random_loss_bytes / 144_800;
+            self.random_loss_bytes %= 144_800;
             self.moved += delivered / 100;
             self.sent_bytes += wanted / 100;
             self.arrived_bytes += delivered / 100;
@@ -126,7 +137,12 @@ impl Path {
                 ..QUIET
             };
             self.product.observe(&seen);
+            if self.paces_itself {
+                let base_rtt = self.cap.base_rtt().unwrap_or(RTT);
+                self.elsewhere.random_loss = self.rounds_lost.random_loss(base_rtt);
+            }
             self.cap.observe(&seen, &self.product, cut, self.elsewhere);
+            self.rounds_lost.observe(&seen, self.cap.has_lost());
         }
     }
 
@@ -521,4 +537,30 @@ fn when_others_have_gone_the_next_queue_is_its_own() {
     assert_eq!(path.cap(30), UNCAPPED, "no queue has shown yet");
     path.peer_window_bytes = 0;
     assert!(path.cap(5) < UNCAPPED);
+}
+
+#[test]
+fn random_loss_does_not_throttle_the_startup_of_a_rate_based_sender() {
+    for random_loss_percent in [0, 1, 2, 5, 10] {
+        let mut path = Path { random_loss_percent, paces_itself: true, ..Path::new() };
+        // Ten rounds of doubling fill the line.
+        let caps: Vec<u64> = (0..9).map(|_| path.cap(1)).collect();
+        assert_eq!(caps, [UNCAPPED; 9], "{random_loss_percent} %");
+        path.rounds(3);
+        let arrived_bytes = path.arrived_bytes;
+        path.rounds(1);
+        let carried = path.arrived_bytes - arrived_bytes;
+        assert!(carried >= LINE / 10 * 95 / 100, "{random_loss_percent} %: {carried}");
+    }
+}
+
+#[test]
+fn a_small_queue_that_overflows_is_found_beside_random_loss() {
+    for random_loss_percent in [0, 1, 5] {
+        let mut path =
+            Path { random_loss_percent, paces_itself: true, room_bytes: LINE / 1600, ..Path::new() };
+        path.rounds(13);
+        let caps: Vec<u64> = (0..20).map(|_| path.cap(1)).collect();
+        assert!(caps.iter().all(|cap| *cap < LINE / 100 * 115), "{random_loss_percent} %: {caps:?}");
+    }
 }

@@ -118,7 +118,7 @@ impl Settings {
         let cold_reset = names("--cold-reset", &args.cold_reset)?;
         let congestion = args.congestion.clone().or(file.congestion);
         if let Some(name) = &congestion {
-            net::tcp::check_congestion(name).map_err(|error| error.to_string())?;
+            net::congestion::check_congestion(name).map_err(|error| error.to_string())?;
         }
         let digest = args.digest.or(file.digest).unwrap_or(DigestWish::None);
         let advertise =

@@ -10,7 +10,7 @@ use engine::{BlackHole, Moved, tcp_sample};
 use event::{Host, Instant, SocketSample};
 use net::diag::{Diag, Found, SocketId};
 use net::owner::{self, Process};
-use net::{Namespace, TcpInfo, clock, tcp};
+use net::{Namespace, TcpInfo, clock, congestion};
 
 use crate::exit::Exit;
 
@@ -308,7 +308,7 @@ impl Watched {
     }
 
     fn add(&mut self, now: Instant, info: &TcpInfo, ports: &[u16]) {
-        let paces_itself = tcp::is_paced_by_itself(&self.found.congestion);
+        let paces_itself = congestion::is_paced_by_itself(&self.found.congestion);
         self.live.add(sample(now, &self.found, info, ports), paces_itself);
         self.has_black_hole = BlackHole::of_sent(info).is_some();
         self.next_look = if self.live.is_at_ease() { now + EASE_EVERY } else { now };

@@ -141,7 +141,7 @@ impl PathArgs {
         let [near, far] = near_first.map(|near| self.line(near, rtt));
         let (near, far) = (near?, far?);
         if let Some(name) = &self.congestion {
-            net::tcp::check_congestion(name)
+            net::congestion::check_congestion(name)
                 .map_err(|error| Exit::usage(format!("--congestion: {error}")))?;
         }
         let segment = self.segment || want_single_packets([&near, &far], self.mtu);
