@@ -14,6 +14,9 @@ const LOOK_LEAST: Duration = Duration::from_millis(1);
 const LOOK_MOST: Duration = Duration::from_millis(20);
 /// A round in which a larger share was lost carried nothing that counts.
 const CARRIED_SHARE: u32 = 16;
+/// Delayed acknowledgements raise the smoothed round trip of small flights by so much: each adds up to 40 ms to one sample.
+const SMALL_FLIGHT: u32 = 40;
+const DELAYED: Duration = Duration::from_millis(10);
 /// Packets that wait to be sent by a sender in bulk.
 const BULK_PACKETS: u64 = control::BULK_BYTES / sim::tcp::MSS_BYTES as u64;
 
@@ -107,7 +110,8 @@ impl Seen {
 
     /// Returns true if no queue stood at `episode`.
     pub(crate) fn is_unqueued(&self, episode: &Episode) -> bool {
-        episode.queued <= small_queue(self.base_rtt)
+        let delayed = if episode.flight < SMALL_FLIGHT { DELAYED } else { Duration::ZERO };
+        episode.queued <= small_queue(self.base_rtt) + delayed
     }
 
     /// Share of the episodes at which no queue stood.
