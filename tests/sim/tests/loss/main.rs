@@ -85,7 +85,7 @@ fn random_losses_come_without_a_queue_and_are_told_by_the_second() {
             let most = Duration::from_secs(if delay_ms == 250 { 5 } else { 3 });
             late += f64::from(decided.is_none_or(|late| late > most));
         }
-        // At 500 ms and 2 % four of 50 are: their windows are too small to cut further.
+        // At 500 ms and 2 % four of 50 are.
         let most = if (delay_ms, loss) == (250, "2%") { 0.1 } else { 0.05 };
         assert!(late <= most * count, "{delay_ms} ms, {loss}: {late} of {count} are late");
         assert!(share / count > 0.65, "{delay_ms} ms, {loss}: {:.2} unqueued", share / count);
