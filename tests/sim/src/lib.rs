@@ -3,7 +3,7 @@
 //! [`Near`] and [`Far`] put as little as possible around the two sessions of `proto`: memory instead of a
 //! disk, byte ranges instead of SCSI. [`Rules`] watches what they say to each other and panics where RFC 7143
 //! is not kept. [`World`] lets them talk through a [`pipe::Pipe`], which is like TCP, over the stages of
-//! `link`. There is no socket, no thread and no clock here; the same seeds give the same nanoseconds.
+//! `link`; [`tcp`] has a sender with all of TCP's recovery instead, and no session. There is no socket, no thread and no clock here; the same seeds give the same nanoseconds.
 
 mod agree;
 mod far;
@@ -14,6 +14,7 @@ mod order;
 pub mod pipe;
 mod rules;
 mod spans;
+pub mod tcp;
 mod world;
 
 pub use agree::{Agreed, agree};
