@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use control::{Choice, Observation, Policy};
-use event::Instant;
+use control::{Choice, CongestionSeen, Observation, Policy, Remembered};
+use event::{CongestionChoice, Instant, MayChange};
 
 use super::MSS_BYTES;
 use super::congestion::Kind;
@@ -20,6 +20,10 @@ pub struct Steering {
     policy: Box<dyn Policy>,
     /// The hosts' congestion control.
     hosts: Kind,
+    /// Permission to choose another one.
+    may_change: MayChange,
+    /// Choice in force.
+    choice: CongestionChoice,
     looks_at: Instant,
     forgotten: u32,
     backlog_bytes: u64,
@@ -31,10 +35,17 @@ impl Steering {
         Steering {
             policy: Choice::Auto.policy(),
             hosts,
+            may_change: MayChange::Locked,
+            choice: CongestionChoice::Hosts,
             looks_at: Instant::ZERO,
             forgotten: 0,
             backlog_bytes: 0,
         }
+    }
+
+    /// The same, with the permission to choose a rate-based congestion control.
+    pub fn choosing(hosts: Kind) -> Steering {
+        Steering { may_change: MayChange::Yes, ..Steering::new(hosts) }
     }
 
     pub(crate) fn looks_at(&self) -> Instant {
@@ -51,6 +62,11 @@ impl Steering {
         let decision = self.policy.decide();
         if let Some(bytes_per_s) = decision.pacing_bytes_per_s {
             sender.pace_at_most(bytes_per_s);
+        }
+        if decision.congestion.choice != self.choice {
+            self.choice = decision.congestion.choice;
+            let kind = if self.choice == CongestionChoice::RateBased { Kind::Bbr } else { self.hosts };
+            sender.set_congestion(now, kind);
         }
         if decision.thresholds_forgotten != self.forgotten {
             self.forgotten = decision.thresholds_forgotten;
@@ -93,6 +109,12 @@ impl Steering {
             paced_one_by_one: false,
             forgets_freely: true,
             request_bytes: REQUEST_BYTES,
+            congestion: CongestionSeen {
+                may_change: self.may_change,
+                duplicate_packets: info.counts.duplicates,
+                reorderings: info.counts.reorderings,
+                remembered: Remembered::Nothing,
+            },
         }
     }
 }
