@@ -49,7 +49,8 @@ fn chromium(address: &str, view: View, what: &[String]) -> Result<String, String
         .arg(format!("--user-data-dir={}", profile.path().display()))
         .arg(format!("--window-size={},{}", view.width_pixels, view.height_pixels))
         .arg(format!("--blink-settings=preferredColorScheme={}", u8::from(!view.dark)))
-        .arg("--virtual-time-budget=20000")
+        // A wait of a page for work of another thread is a loop of timers, which uses up the budget on a busy machine.
+        .arg("--virtual-time-budget=120000")
         .args(what)
         .arg(format!("file://{address}"))
         .output()
