@@ -24,7 +24,7 @@ pub struct Flow {
 /// Hosts of the measured traffic: the first ones at each end. Others are competing traffic.
 #[derive(Clone, Copy, Debug)]
 pub struct Hosts {
-    /// Number at the near end.
+    /// Number of the host at the near end, from 1.
     pub near: u32,
     /// Number at the far end.
     pub far: u32,

@@ -21,7 +21,7 @@ use crate::sharing::ring::{Ring, Seen};
 /// One sender in bulk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Claim {
-    /// Whose it is: senders of one owner do not come to each other.
+    /// Owner of the sender. Another sender of the same owner is no newcomer to the line.
     pub owner: usize,
     /// Its weight, at least 1.
     pub weight: u32,

@@ -8,7 +8,7 @@ use crate::{Host, Instant};
 pub struct Login {
     /// End of the login.
     pub t: Instant,
-    /// At which end.
+    /// End that recorded it.
     pub host: Host,
     /// ISID and TSIH, as in `layers`.
     pub session: u64,

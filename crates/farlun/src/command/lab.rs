@@ -249,7 +249,7 @@ fn show(outcome: &Outcome, json: bool) -> anyhow::Result<()> {
     if !invalid.is_empty() {
         // Why it was stopped says what to do.
         let next = if stopped.is_some() { "" } else { "; try again when this machine is quiet" };
-        note!("farlun: not valid in any attempt, so without figures: {}{next}", invalid.join("; "));
+        note!("farlun: no figures for cells without a valid attempt: {}{next}", invalid.join("; "));
     }
     Ok(())
 }

@@ -74,10 +74,10 @@ pub enum KeptError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// It is damaged, or something else.
+    /// The file is damaged, or no file of reservations.
     #[error(
         "{} line {line}: found '{found}', expected {expected}; without its reservations the LUN is not served, \
          because hosts rely on them: restore the file, or delete it if no host has the LUN in use",
@@ -88,9 +88,9 @@ pub enum KeptError {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is in it.
+        /// Text found.
         found: String,
-        /// What should be in it.
+        /// Text expected.
         expected: &'static str,
     },
 }

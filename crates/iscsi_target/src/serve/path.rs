@@ -1,5 +1,5 @@
-//! What a session makes of its connections' paths: how wide its command window is, and what it tells its initiator. What
-//! is decided is decided by the policy.
+//! A session's command window, and its notifications to the initiator, from the paths of its connections. The policy of
+//! each connection decides; this applies the decisions.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ impl Side {
         bytes / commands.max(1)
     }
 
-    /// Tells an initiator of our own kind, so far away, what is new of the window that a connection sends with, or what the
-    /// initiator is left of the line.
+    /// Notifies an initiator of our own kind, `rtt` away, of the congestion window of a connection, or of the initiator's share
+    /// of the line, if either is new.
     pub(super) fn tell(
         &mut self,
         connection: ConnectionId,
@@ -41,13 +41,13 @@ impl Side {
         self.session.notify(connection, code, &data);
     }
 
-    /// To others than our own kind a session is plain RFC 7143. One that does not listen to its answers is not told more.
+    /// Returns true for an initiator of our own kind that reads its answers. For others a session is plain RFC 7143.
     fn may_tell(&self, connection: ConnectionId) -> bool {
         let is_of_our_kind = self.session.params().peer_software.is_some() && self.iqn.is_some();
         is_of_our_kind && !self.session.is_backed_up(connection)
     }
 
-    /// The session's window is what all its paths need together, at most `most`.
+    /// Sets the session's command window to the sum of the windows of its connections, at most `most`.
     pub(super) fn set_window(&mut self, connection: ConnectionId, window: u32, most: u32) {
         self.member(connection).window = window;
         let all = self.members.iter().fold(0_u32, |all, member| all.saturating_add(member.window));

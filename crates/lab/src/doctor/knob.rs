@@ -85,7 +85,10 @@ impl Caller {
             }
             Limiter::Connections | Limiter::Loss | Limiter::ReceiveWindow | Limiter::SendBuffer => {
                 self.connections = more(self.connections, CONNECTIONS_MAX)?;
-                Some(format!("--connections {}: each has windows and buffers of its own", self.connections))
+                Some(format!(
+                    "use --connections {}: every connection has windows and socket buffers of its own",
+                    self.connections
+                ))
             }
             Limiter::Pacing => match std::mem::replace(&mut self.pacing, Pacing::Follow) {
                 Pacing::AtMost(rate) => Some(format!("without --pace {rate}")),

@@ -37,7 +37,7 @@ pub struct Order {
     pub command_line: String,
     /// Version of farlun.
     pub version: String,
-    /// Commit of the checkout it was built from, if it was.
+    /// Git commit that the program was built from; `None` outside of a checkout.
     pub commit: Option<String>,
     /// Load of the machine before the run, if it was measured.
     pub machine: Option<MachineUse>,

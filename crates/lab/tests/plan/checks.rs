@@ -81,7 +81,7 @@ fn expectations_name_what_is_there() {
         &[
             "27: an interval needs 15 repeats or more, and the plan has 1",
             "31: an interval is one of ratios; divide by what the value is compared with",
-            "31: what a ratio is at least is compared by >= or >",
+            "31: a ratio has a lower bound here: expected >= or >",
         ],
     );
     check(

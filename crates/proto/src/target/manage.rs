@@ -187,13 +187,13 @@ impl Session {
         self.connections.iter_mut().for_each(|connection| connection.sending.retain(is_sending));
     }
 
-    /// The serving loop has let go of a task that was ended. Nothing more is told of it.
+    /// Drops an aborted task that the serving loop has released, with its events; it gets no answer.
     pub fn forget(&mut self, task: TaskId) {
         self.events.retain(|event| event.task() != Some(task));
         self.close(task.0 as usize);
     }
 
-    /// [`Session::forget`] for many at once.
+    /// Drops many tasks at once; see [`Session::forget`].
     pub fn forget_all(&mut self, tasks: &HashSet<TaskId>) {
         self.events.retain(|event| event.task().is_none_or(|task| !tasks.contains(&task)));
         tasks.iter().for_each(|task| self.close(task.0 as usize));

@@ -101,7 +101,8 @@ impl Live<'_> {
         let ran = Ran {
             command: self.command(load),
             window: (ns(near.warmup_ns), ns(counted)),
-            near: serde_json::to_value(&near).context("cannot encode the result of the load as JSON")?,
+            near: serde_json::to_value(&near)
+                .context("internal error: cannot encode the result of the load as JSON; please report it")?,
             note,
         };
         Ok(self.record.ran(ran)?)

@@ -179,7 +179,7 @@ fn interval(
             .at(&entry.key_span, "an interval is one of ratios; divide by what the value is compared with");
     }
     if op.is_some_and(|op| !matches!(op, Comparison::AtLeast | Comparison::Above)) {
-        problems.at(&entry.key_span, "what a ratio is at least is compared by >= or >");
+        problems.at(&entry.key_span, "a ratio has a lower bound here: expected >= or >");
     }
     Some(found)
 }

@@ -108,7 +108,7 @@ struct Open {
     extents: Vec<StatusExtent>,
 }
 
-/// The machine of a client.
+/// State machine of an NBD client: negotiation and transmission, without I/O.
 #[derive(Debug)]
 pub struct NbdClient {
     config: NbdClientConfig,
