@@ -1,8 +1,8 @@
 //! Gaps between packets: bands and lattices in them, named with their period and their likely cause.
 //!
 //! [`Gaps::of`] takes the packets of one connection, data and acknowledgements, with their times at the taps. Every tap
-//! is analysed alone ([`spacing`], [`lattice`], [`groups`]); a pattern that is new at a tap has its cause between this tap
-//! and the one before ([`naming`]). Two taps must share a clock. Patterns that chance also makes are not named:
+//! is analysed alone (`spacing`, `lattice`, `groups`); a pattern that is new at a tap has its cause between this tap
+//! and the one before (`naming`). Two taps must share a clock. Patterns that chance also makes are not named:
 //! `docs/notebook/gaps.md` gives the thresholds and their sources.
 
 pub mod capture;

@@ -1,7 +1,7 @@
 //! Capture files, packet by packet: pcap and pcapng in every byte order and resolution of time.
 //!
 //! [`Decoder`] decodes the first item of the remaining bytes; the owner of the file and the buffer provides the next
-//! bytes; [`write`] makes the blocks of a pcapng file. `inet` decodes packets. Read first: draft-ietf-opsawg-pcap and
+//! bytes; [`mod@write`] makes the blocks of a pcapng file. `inet` decodes packets. Read first: draft-ietf-opsawg-pcap and
 //! draft-ietf-opsawg-pcapng.
 
 mod classic;
