@@ -1,6 +1,6 @@
-//! From a name to a session with all its connections: resolve, dial one address after the other, log in,
-//! follow redirections, log in again with less where a peer cannot bear our best, then join the other
-//! connections. It lives in its owner's loop and has one deadline.
+//! Establishment of a session with all its connections: resolves the name, dials one address after the other, logs in,
+//! follows redirections, retries with fewer features if the peer rejects them, and adds the further connections. The
+//! event loop of the caller drives it; one deadline bounds it.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -22,31 +22,31 @@ use crate::lookup::Lookup;
 use crate::options::Options;
 use crate::side::{Payload, Place};
 
-/// Redirections that are followed, and logins that are tried again with less.
+/// Maximum number of redirections and of logins with fewer features.
 const REDIRECTIONS_MAX: usize = 4;
-/// Addresses of a name that the time is shared between.
+/// Maximum number of addresses among which the time is divided.
 const ADDRESSES_MAX: usize = 8;
 
-/// Where to, and as whom.
+/// Address and login parameters of a session.
 #[derive(Clone, Debug)]
 pub(crate) struct Destination {
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// Its MaxConnections is how many connections the session may have at any time.
+    /// Login request; its MaxConnections is the maximum number of connections at any time.
     pub(crate) request: LoginRequest,
-    /// How many it is made with, if the target offers as many.
+    /// Number of connections to start with, if the target permits as many.
     pub(crate) connections: u16,
 }
 
 impl Destination {
-    /// Gives the session another ISID: it does not reinstate the one before.
+    /// Gives the session another ISID, so that the login does not reinstate the previous session.
     pub(crate) fn renew_isid(&mut self) {
         self.request.isid = random_isid();
     }
 }
 
-/// A session id of the random kind (RFC 7143 section 11.12.5). A target ends the session that had the same one before, so that
-/// of another process must never come up.
+/// Random ISID (RFC 7143 section 11.12.5). A target ends an existing session with the same ISID, so ISIDs of different
+/// processes must never collide.
 pub(crate) fn random_isid() -> [u8; 6] {
     let mut isid = [0; 6];
     net::random::fill(&mut isid[1..]);
@@ -57,21 +57,21 @@ pub(crate) fn random_isid() -> [u8; 6] {
 /// A session being made.
 pub(crate) struct Approach {
     destination: Destination,
-    /// The name is being resolved, and when that has to be done.
+    /// Name resolution in progress, and its deadline.
     lookup: Option<(Lookup, Option<Instant>)>,
     addresses: VecDeque<SocketAddr>,
     redirections: usize,
     dial: Option<Dial>,
     first: Option<First>,
-    /// Why the last address was no good.
+    /// Error of the last address.
     last: Option<Error>,
-    /// Refusal of a discovery with CHAP, which is tried without since.
+    /// Refusal of a discovery login with CHAP; the login is retried without CHAP.
     refused: Option<Error>,
     first_token: u64,
     deadline: Instant,
 }
 
-/// The session, as soon as its first connection is there.
+/// The session, as soon as its leading connection has logged in.
 struct First {
     session: Session,
     address: SocketAddr,
@@ -86,12 +86,12 @@ pub(crate) struct Arrived {
     pub(crate) address: SocketAddr,
     pub(crate) tsih: u16,
     pub(crate) connections: Vec<Connection<Place, Payload>>,
-    /// As it was understood.
+    /// Destination with the login parameters that the target accepted.
     pub(crate) destination: Destination,
 }
 
 impl Approach {
-    /// Its sockets get the tokens from `first_token` on.
+    /// Starts with the name resolution. The sockets get epoll tokens from `first_token` on.
     pub(crate) fn new(destination: Destination, first_token: u64, deadline: Instant) -> Approach {
         Approach {
             lookup: Some((Lookup::start(&destination.host, destination.port), None)),
@@ -120,7 +120,7 @@ impl Approach {
         }
     }
 
-    /// Goes on as far as it can; the session, once it is there.
+    /// Makes progress without blocking; returns the session when it is complete.
     pub(crate) fn turn(
         &mut self,
         poll: &Poll,
@@ -156,7 +156,7 @@ impl Approach {
         }
     }
 
-    /// Dials the next connection. What fails at once counts like what fails later.
+    /// Dials the next connection. An immediate failure is handled like a later one.
     fn next(&mut self, poll: &Poll, options: &Options, now: Instant) -> Result<Option<Dial>, Error> {
         let request = &self.destination.request;
         let (address, login) = match &self.first {
@@ -172,7 +172,7 @@ impl Approach {
             }
         };
         let token = self.first_token + self.first.as_ref().map_or(0, |first| first.connections.len() as u64);
-        // Where one address is silent the others must have their time as well.
+        // A silent address must leave time for the others.
         let addresses = if self.first.is_some() { 1 } else { self.addresses.len().clamp(1, ADDRESSES_MAX) };
         let time = options.timeout.min(self.deadline.since(now) / addresses as u32);
         match Dial::start(poll, token, address, login, options, (now + time, time)) {
@@ -207,11 +207,11 @@ impl Approach {
         }
     }
 
-    /// What a connection's failure means: another address, another login, fewer connections, or the end.
+    /// Handles a failed connection: continues with another address, another login or fewer connections, or fails.
     fn failed(&mut self, error: Error, options: &Options) -> Result<(), Error> {
         self.dial = None;
         if let Some(first) = &mut self.first {
-            // The target agreed to more connections, and works with those that it took.
+            // The target has granted more connections, and works with those it accepted.
             (options.notice)(&format!("works with {} connections: {error}", first.connections.len()));
             first.is_complete = true;
             return Ok(());
@@ -245,7 +245,7 @@ impl Approach {
             {
                 self.redirections += 1;
             }
-            // Many targets want a proof of sessions only, and have nothing to check one of discovery with.
+            // Many targets require CHAP in normal sessions only, and have no credentials for discovery sessions.
             Error::Login { .. }
                 if may_change
                     && refusal == Some(Status::new(login_status::AUTHENTICATION_FAILURE))
@@ -256,12 +256,12 @@ impl Approach {
                 (options.notice)(&format!("{error}; discovery is tried without CHAP"));
                 self.refused = Some(error);
             }
-            // A target that has refused a login before bears the key.
+            // A target that answered a previous login accepts the key.
             _ if is_closed && may_change && request.private_key && self.refused.is_none() => {
                 self.redirections += 1;
                 request.private_key = false;
             }
-            // The refusal with CHAP came before, and says more than this one without. LIO closes the connection instead.
+            // The earlier refusal with CHAP is more informative than this one. LIO closes the connection instead.
             _ if (is_closed || refusal.is_some()) && request.session == Kind::Discovery => {
                 return Err(with_origin(self.refused.take().unwrap_or(error), options));
             }
@@ -271,7 +271,7 @@ impl Approach {
     }
 }
 
-/// A refusal of our name, with the origin of that.
+/// Adds the origin of the initiator name to a refusal of that name.
 fn with_origin(error: Error, options: &Options) -> Error {
     match error {
         Error::Login { address, source: LoginError::Refused { status, reason } }
@@ -284,19 +284,19 @@ fn with_origin(error: Error, options: &Options) -> Error {
     }
 }
 
-/// The login of one more connection of a session.
+/// Login of a further connection of a session.
 pub(crate) fn joining(request: &LoginRequest, session: &Session, tsih: u16) -> Login {
     let request = LoginRequest { cid: session.next_cid(), ..request.clone() };
     Login::joining(request, random(), Joined { tsih, cmd_sn: session.cmd_sn() })
 }
 
-/// Returns true if writes have to wait for R2Ts although the target takes unsolicited data: with several connections, LIO never
-/// completes a write whose unsolicited data come before a command of another connection that is due first.
+/// Returns true if writes have to wait for R2Ts although the target takes unsolicited data: with several connections,
+/// LIO never completes a write whose unsolicited data come before a command of another connection that is due first.
 fn must_solicit(params: &Params, connections: u16) -> bool {
     params.peer_software.is_none() && connections > 1 && params.max_connections > 1
 }
 
-/// Every connection has a challenge of its own.
+/// Random bytes of a connection's CHAP challenge.
 fn random() -> [u8; RANDOM_BYTES] {
     let mut random = [0; RANDOM_BYTES];
     net::random::fill(&mut random);
@@ -310,7 +310,7 @@ pub(crate) fn digests(params: &Params) -> Digests {
 
 #[cfg(test)]
 impl Destination {
-    /// A destination of tests, which nothing is sent to.
+    /// A destination for tests without a network.
     pub(crate) fn plain(session: Kind) -> Destination {
         let request = LoginRequest {
             session,

@@ -1,28 +1,28 @@
-//! A LUN that may be another one by now is asked who it is, before anything else goes to it: after its session
-//! was made again, and after unit attentions that say so. What is open waits for the answers meanwhile.
+//! Re-validation of a LUN's identity before further commands: after a reconnect, and after unit attentions that
+//! announce a change. Outstanding requests wait for the result.
 
 use crate::error::Error;
 use crate::known::{Attention, Held, Known};
 use crate::request::{Body, Completed, Request};
 use crate::side::{Open, Side};
 
-/// The questions are out.
+/// A re-validation in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Asking {
-    /// Requests that wait.
+    /// Requests that wait for the result.
     held: Vec<usize>,
-    /// Answers to come.
+    /// Number of missing responses.
     left: usize,
-    /// There was another reason to ask after these questions were.
+    /// Another unit attention arrived after the commands were issued, so that they must be repeated.
     is_stale: bool,
-    /// What was written until now may be lost.
+    /// The LUN was reset, and writes may have been lost.
     was_reset: bool,
-    /// Nothing but the questions has gone to the LUN since the session was made again.
+    /// No other command has been sent to the LUN since the reconnect.
     is_first: bool,
 }
 
 impl Side {
-    /// Asks again, and holds back whatever has not been submitted.
+    /// Starts the re-validation again, and holds back all commands that are not submitted.
     pub(crate) fn ask(&mut self) {
         let mut asking = self.asking.take().unwrap_or_default();
         asking.held.extend(self.again.drain(..).chain(self.refused.drain(..)));
@@ -40,7 +40,7 @@ impl Side {
         }
     }
 
-    /// Holds everything that is open and asks; questions of a session that is lost are forgotten.
+    /// Holds all outstanding requests and starts the re-validation; one of a lost session is dropped.
     pub(crate) fn ask_first(&mut self) {
         let Side { open, outstanding_bytes, asking, .. } = self;
         open.retain(|_, open| {
@@ -57,10 +57,10 @@ impl Side {
         self.ask();
     }
 
-    /// A command met a unit attention; it is issued again when that may be.
+    /// Handles a unit attention of a command, which is issued again as soon as permitted.
     pub(crate) fn attend(&mut self, token: usize, attention: Attention) {
         if attention == Attention::Reset {
-            // Of several commands that one reset has met, the first tells of it.
+            // Several commands may report the same reset; only the first counts.
             if !matches!(self.finished.back(), Some(None)) {
                 self.resets += 1;
                 self.finished.push_back(None);
@@ -70,7 +70,7 @@ impl Side {
             }
         }
         if self.open[token].question.is_some() {
-            // The question that meets attentions is the first: the others were asked after it.
+            // Only the first command of a re-validation meets unit attentions: the others were issued after it.
             return self.again.push_back(token);
         }
         if attention == Attention::Passing || self.known.is_empty() {
@@ -89,7 +89,7 @@ impl Side {
         }
     }
 
-    /// A command is to be issued again, at once unless the LUN is being asked.
+    /// Queues a command for another submission: at once, or after the re-validation.
     fn hold(&mut self, token: usize) {
         match &mut self.asking {
             Some(asking) => asking.held.push(token),
@@ -97,7 +97,7 @@ impl Side {
         }
     }
 
-    /// A command was refused for want of room.
+    /// Queues a command that the target refused for lack of resources.
     pub(crate) fn put_off(&mut self, token: usize) {
         match &mut self.asking {
             Some(asking) if self.open[token].question.is_none() => asking.held.push(token),
@@ -105,7 +105,7 @@ impl Side {
         }
     }
 
-    /// The LUN has answered a question.
+    /// Handles a response of the re-validation.
     pub(crate) fn answered(&mut self, index: usize, completed: Completed) -> Result<(), Error> {
         let (known, address) = (&mut self.known[index], self.address);
         let command = completed.request.name();
@@ -125,8 +125,8 @@ impl Side {
         Ok(())
     }
 
-    /// Goes on if all is answered. What was submitted before the questions has to end first: its answer may have
-    /// been on another connection, and be older than a reset.
+    /// Ends the re-validation when all responses have arrived. Commands submitted before it must complete first: their
+    /// status may have been received on another connection, and be older than a reset.
     pub(crate) fn go_on(&mut self) {
         let Some(asking) = self.asking.take_if(|asking| asking.left == 0) else { return };
         if asking.is_stale {

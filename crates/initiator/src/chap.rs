@@ -1,43 +1,43 @@
-//! How a session proves who it is: the user of its URL, and what was given beside it.
+//! CHAP authentication of a session: the user of its URL, and further settings.
 
 use proto::login::{Algorithm, ChapInitiator, Credentials, CredentialsError, Secret, Security};
 
 use crate::url::Url;
 
-/// What is given for CHAP beside the URL.
+/// CHAP settings in addition to the URL.
 #[derive(Clone, Debug, Default)]
 pub struct Chap {
-    /// The secret of the URL's user, if the URL has none.
+    /// Secret of the URL's user, if the URL has none.
     pub secret: Option<Secret>,
-    /// The name and secret that the target has to prove itself with.
+    /// Name and secret with which the target must authenticate itself.
     pub target: Option<(String, Secret)>,
-    /// The algorithms to offer, the preferred one first; all of them, the strongest first, if empty.
+    /// Algorithms to offer, in order of preference; an empty list offers all, the strongest first.
     pub algorithms: Vec<Algorithm>,
-    /// Take secrets that are too short to be safe.
+    /// Accept secrets that are shorter than recommended.
     pub allow_short: bool,
 }
 
-/// Why nothing can be proved.
+/// Error of the CHAP settings.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ChapError {
-    /// A name or secret that cannot be used.
+    /// Unusable name or secret.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
-    /// A user without a secret.
+    /// User without a secret.
     #[error(
         "there is no secret for the CHAP user '{user}'; set FARLUN_CHAP_SECRET, or write {user}%SECRET@ in the URL"
     )]
     NoSecret {
-        /// The user of the URL.
+        /// User of the URL.
         user: String,
     },
-    /// The target is to prove itself to nobody.
+    /// Authentication of the target without authentication of the initiator.
     #[error("a target proves itself only to those who do; write the CHAP user in the URL: iscsi://USER@HOST")]
     NoUser,
 }
 
 impl Chap {
-    /// How to log in at what this URL names.
+    /// Security settings of a login at this URL.
     pub(crate) fn security(&self, url: &Url) -> Result<Security, ChapError> {
         let Some(user) = &url.user else {
             return if self.target.is_some() { Err(ChapError::NoUser) } else { Ok(Security::Skip) };

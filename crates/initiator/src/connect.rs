@@ -1,4 +1,4 @@
-//! From a destination to a session with a loop around it. Everything has a deadline.
+//! Opening of a session in an event loop of its own, bounded by deadlines.
 
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::options::Options;
 use crate::tables::Tables;
 
-/// Connects and logs in. `number` tells the caller's sessions apart in what they record.
+/// Connects and logs in. `number` distinguishes the caller's sessions in the tables.
 pub(crate) fn session(
     destination: &Destination,
     number: usize,
@@ -20,7 +20,7 @@ pub(crate) fn session(
     tables: &Rc<Tables>,
 ) -> Result<Client, Error> {
     let first_token = Client::first_token(number);
-    // What went wrong is told by the deadline of each connection.
+    // The deadlines of the single connections yield more specific errors.
     let approach = Approach::new(destination.clone(), first_token, Instant::FAR_FUTURE);
     let mut opening =
         Opening { poll: Poll::new()?, scratch: Scratch::new(), approach, options, arrived: None };

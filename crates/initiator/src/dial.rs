@@ -1,5 +1,5 @@
-//! One connection on its way into a session: connect, then log in, within one deadline. It waits in its
-//! owner's loop; where to connect to, and what a failure means, is its owner's business.
+//! One connection on its way into a session: connects and logs in within one deadline. Its owner's event loop drives
+//! it; the choice of the address, and the handling of a failure, are up to the owner.
 
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
@@ -17,7 +17,7 @@ use crate::near_end::NearEnd;
 use crate::options::Options;
 use crate::side::{Payload, Place};
 
-/// A connection that is being made.
+/// A connection attempt in progress.
 pub(crate) struct Dial {
     address: SocketAddr,
     token: u64,
@@ -33,14 +33,14 @@ enum Stage {
     Over,
 }
 
-/// A connection that has arrived.
+/// A connection that has logged in.
 pub(crate) struct Dialled {
     pub(crate) connection: Connection<Place, Payload>,
     pub(crate) logged_in: LoggedIn,
 }
 
 impl Dial {
-    /// Begins to connect; the socket is known to `poll` as `token` from now on.
+    /// Starts to connect; the socket is registered in `poll` as `token`.
     pub(crate) fn start(
         poll: &Poll,
         token: u64,
@@ -54,8 +54,8 @@ impl Dial {
         let (source, congestion) = (source.as_ref(), congestion.as_deref());
         let stream = tcp::start_connect_from(source, address, congestion, *max_segment_bytes);
         let stream = stream.map_err(failed)?;
-        // What is on its way when a session is given up must not reach the target later: another session may
-        // have written the same blocks by then.
+        // Unsent data of a session that is given up must not reach the target later: another session may have written
+        // the same blocks by then.
         tcp::abandon_on_close(&stream, true)?;
         poll.add(stream.as_fd(), token, Interest::WRITE)?;
         let stage = Stage::Connecting { stream, login: Box::new(login), is_ready: false };
@@ -74,7 +74,7 @@ impl Dial {
         }
     }
 
-    /// Goes on as far as it can; the connection, once it is in the full feature phase.
+    /// Makes progress without blocking; returns the connection when it is in the full feature phase.
     pub(crate) fn turn(
         &mut self,
         poll: &Poll,

@@ -1,4 +1,4 @@
-//! A LUN as a disk: what it is, how large it is, and the commands that read and write it.
+//! A LUN as a disk: identity, size, and the commands that read and write it.
 
 mod unmap;
 
@@ -30,7 +30,7 @@ use unmap::blocks_of_unmap;
 
 pub use unmap::UnmapLimits;
 
-/// A session with a LUN that has been looked at.
+/// A session with a LUN of known identity and size.
 pub struct Disk {
     client: Client,
     identity: Identity,
@@ -40,7 +40,7 @@ pub struct Disk {
     transfer_max_bytes: u32,
 }
 
-/// What a LUN says it is.
+/// Identity of a LUN, from INQUIRY.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identity {
     /// Peripheral device type; 0 is a disk.
@@ -51,20 +51,20 @@ pub struct Identity {
     pub product: String,
     /// Product revision.
     pub revision: String,
-    /// Unit serial number (VPD page 80h), if it has one.
+    /// Unit serial number (VPD page 80h), if supported.
     pub serial: Option<String>,
 }
 
-/// Longest transfer asked of a target that states no limit.
+/// Maximum transfer length for a target that reports no limit.
 const TRANSFER_DEFAULT_BYTES: u32 = 1 << 20;
 
 impl Disk {
-    /// Logs in and looks at the LUN that `url` names.
+    /// Logs in and identifies the LUN of `url`.
     pub fn open(url: &Url, options: &Options) -> Result<Disk, Error> {
         Disk::open_with(url, options, 0, &Tables::create(options.trace.as_deref(), options.sampling)?)
     }
 
-    /// The same with several sessions, which share the tables that they record.
+    /// Opens several sessions, which share the tables that they record.
     pub fn open_many(url: &Url, options: &Options, sessions: usize) -> Result<Vec<Disk>, Error> {
         let tables = Tables::create(options.trace.as_deref(), options.sampling)?;
         (0..sessions).map(|number| Disk::open_with(url, options, number, &tables)).collect()
@@ -92,7 +92,7 @@ impl Disk {
         let limits = optional(inquire(&mut client, Some(page::BLOCK_LIMITS)))?;
         let limits = limits.and_then(|data| BlockLimits::parse(&data).ok());
         let Capacity { blocks, block_len_bytes, form, known } = capacity(&mut client)?;
-        // INQUIRY meets no unit attention, so it does not come first.
+        // INQUIRY never reports a unit attention, so another command comes first.
         let known = [known, Known::inquiry(&inquired)].into_iter().chain(known_serial);
         client.set_known(known.collect());
         let stated = limits.map_or(0, |limits| limits.transfer_max);
@@ -113,43 +113,43 @@ impl Disk {
         Ok(Disk { client, identity, block_len_bytes, blocks, form, transfer_max_bytes })
     }
 
-    /// What it says it is.
+    /// Identity of the LUN.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// Length of a block.
+    /// Logical block length in bytes.
     pub fn block_len_bytes(&self) -> u32 {
         self.block_len_bytes
     }
 
-    /// Its size.
+    /// Size in bytes.
     pub fn len_bytes(&self) -> u64 {
         self.blocks * u64::from(self.block_len_bytes)
     }
 
-    /// Longest transfer of one command.
+    /// Maximum transfer length of one command, in bytes.
     pub fn transfer_max_bytes(&self) -> u32 {
         self.transfer_max_bytes
     }
 
-    /// Its session.
+    /// The session, for requests.
     pub fn client(&mut self) -> &mut Client {
         &mut self.client
     }
 
-    /// How it is doing.
+    /// The session, for statistics.
     pub fn session(&self) -> &Client {
         &self.client
     }
 
-    /// How to make requests for it, to be kept by a workload.
+    /// Builder of requests for the LUN, which a workload may keep.
     pub fn geometry(&self) -> Geometry {
         let transfer_max_bytes = self.transfer_max_bytes;
         Geometry { transfer_max_bytes, ..Geometry::of(self.block_len_bytes, self.form) }
     }
 
-    /// NAA designator of the LUN (VPD page 83h) in hexadecimal digits, if it has one.
+    /// NAA designator of the LUN (VPD page 83h) in hexadecimal digits, if any.
     pub fn naa(&mut self) -> Result<Option<String>, Error> {
         let page = optional(inquire_all(&mut self.client, page::DEVICE_IDENTIFICATION))?;
         let page = page.and_then(|data| DeviceIdentification::parse(&data).ok());
@@ -162,18 +162,18 @@ impl Disk {
         }))
     }
 
-    /// Session, and the maker of requests for the LUN.
+    /// The session, and the builder of requests for the LUN.
     pub(crate) fn into_parts(self) -> (Client, Geometry) {
         let geometry = self.geometry();
         (self.client, geometry)
     }
 
-    /// Returns true if commands have forms of 16 bytes.
+    /// Returns true if the LUN supports 16-byte commands.
     pub(crate) fn has_form_16(&self) -> bool {
         self.form == BlockForm::Sixteen
     }
 
-    /// Asks for the WP bit of the LUN.
+    /// Reads the WP bit of the LUN by MODE SENSE.
     pub fn is_write_protected(&mut self) -> Result<bool, Error> {
         is_write_protected(&mut self.client)
     }
@@ -184,7 +184,7 @@ impl Disk {
         let limits = limits.and_then(|data| BlockLimits::parse(&data).ok()).unwrap_or_default();
         let provisioning = optional(inquire(&mut self.client, Some(page::LOGICAL_BLOCK_PROVISIONING)))?;
         let provisioning = provisioning.and_then(|data| LogicalBlockProvisioning::parse(&data).ok());
-        // Targets of an older standard lack the second page.
+        // Targets of older standards lack the Logical Block Provisioning page.
         let has_unmap = provisioning.is_none_or(|page| page.unmap);
         let is_supported = has_unmap && limits.unmap_max > 0 && limits.unmap_descriptors_max > 0;
         Ok(is_supported.then(|| UnmapLimits {
@@ -195,25 +195,25 @@ impl Disk {
         }))
     }
 
-    /// Makes everything written so far durable.
+    /// Flushes the volatile cache of the LUN.
     pub fn synchronize(&mut self) -> Result<(), Error> {
         self.client.command(self.geometry().flush(), FLUSH).map(drop)
     }
 
-    /// Reads the one block at an offset.
+    /// Reads one block.
     pub fn read_block(&mut self, offset_bytes: u64) -> Result<Vec<u8>, Error> {
         let buffer = self.client.buffers().take(self.block_len_bytes as usize);
         self.client.command(self.geometry().read(offset_bytes, buffer), "READ")
     }
 
-    /// Writes the one block at an offset.
+    /// Writes one block.
     pub fn write_block(&mut self, offset_bytes: u64, block: &[u8]) -> Result<(), Error> {
         let mut buffer = self.client.buffers().take(block.len());
         buffer.copy_from_slice(block);
         self.client.command(self.geometry().write(offset_bytes, Arc::new(buffer)), "WRITE").map(drop)
     }
 
-    /// CPU time that a target of our own kind has used, in nanoseconds.
+    /// CPU time of a farlun target's process, in nanoseconds; `None` for other targets.
     pub fn target_cpu_ns(&mut self) -> Result<Option<u64>, Error> {
         if self.client.peer_software().is_none() {
             return Ok(None);
@@ -227,12 +227,12 @@ impl Disk {
     }
 }
 
-/// Maker of requests for a LUN.
+/// Builder of requests for a LUN.
 #[derive(Clone, Copy, Debug)]
 pub struct Geometry {
     block_len_bytes: u32,
     form: BlockForm,
-    /// The longest request.
+    /// Maximum transfer length.
     transfer_max_bytes: u32,
 }
 
@@ -241,51 +241,51 @@ impl Geometry {
         Geometry { block_len_bytes, form, transfer_max_bytes: u32::MAX }
     }
 
-    /// The length of a request of about so many bytes: whole blocks, one at least, no more than the LUN takes.
+    /// Length of a request of about `bytes` bytes: whole blocks, at least one, at most the maximum transfer length.
     pub(crate) fn whole_blocks(self, bytes: u64) -> u32 {
         let most = u64::from(self.transfer_max_bytes);
         let block = u64::from(self.block_len_bytes);
         (bytes.min(most) / block * block).max(block) as u32
     }
 
-    /// A request that reads into `buffer`. Offset and length are multiples of the block length.
+    /// Builds a READ into `buffer`. Offset and length are multiples of the block length.
     pub fn read(self, offset_bytes: u64, buffer: Buffer) -> Request {
         self.read_with(offset_bytes, buffer, false)
     }
 
-    /// The same with FUA, if it is set.
+    /// Builds a READ, with FUA if `fua` is set.
     pub(crate) fn read_with(self, offset_bytes: u64, buffer: Buffer, fua: bool) -> Request {
         let (lba, blocks) = self.blocks(offset_bytes, buffer.len());
         let cdb = Cdb::Read { form: self.form, lba, blocks, dpo: false, fua };
         Request { cdb, body: Body::Read(buffer), offset_bytes, tag: 0 }
     }
 
-    /// A request that writes `buffer`.
+    /// Builds a WRITE of `buffer`.
     pub fn write(self, offset_bytes: u64, buffer: Arc<Buffer>) -> Request {
         self.write_with(offset_bytes, buffer, false)
     }
 
-    /// The same with FUA, if it is set.
+    /// Builds a WRITE, with FUA if `fua` is set.
     pub(crate) fn write_with(self, offset_bytes: u64, buffer: Arc<Buffer>, fua: bool) -> Request {
         let (lba, blocks) = self.blocks(offset_bytes, buffer.len());
         let cdb = Cdb::Write { form: self.form, lba, blocks, dpo: false, fua };
         Request { cdb, body: Body::Write(buffer), offset_bytes, tag: 0 }
     }
 
-    /// A request that makes everything durable that was written before it was issued.
+    /// Builds a SYNCHRONIZE CACHE, which makes all writes durable that completed before it was issued.
     pub fn flush(self) -> Request {
         let cdb = Cdb::SynchronizeCache { form: BlockForm::Ten, lba: 0, blocks: 0, immed: false };
         Request { cdb, body: Body::None, offset_bytes: 0, tag: 0 }
     }
 
-    /// A request that writes `block` again and again. `blocks` is at most MAXIMUM WRITE SAME LENGTH.
+    /// Builds a WRITE SAME of `block`. `blocks` is at most MAXIMUM WRITE SAME LENGTH.
     pub(crate) fn write_same(self, offset_bytes: u64, blocks: u32, block: Arc<Buffer>) -> Request {
         let lba = offset_bytes / u64::from(self.block_len_bytes);
         let cdb = Cdb::WriteSame { form: self.form, lba, blocks, unmap: false, no_data: false };
         Request { cdb, body: Body::Write(block), offset_bytes, tag: 0 }
     }
 
-    /// A request that unmaps blocks.
+    /// Builds an UNMAP of one range.
     pub(crate) fn unmap(self, offset_bytes: u64, blocks: u32, buffers: &Buffers) -> Request {
         let lba = offset_bytes / u64::from(self.block_len_bytes);
         let list = emit_unmap(&[UnmapRange { lba, blocks }]);
@@ -308,7 +308,7 @@ impl Geometry {
 }
 
 impl Request {
-    /// What it is, for messages.
+    /// Name of the command, for messages.
     pub fn name(&self) -> &'static str {
         match self.cdb {
             Cdb::Read { .. } => "READ",
@@ -324,9 +324,9 @@ impl Request {
     }
 }
 
-/// Where a URL leads, and as whom.
+/// Address and login parameters of a URL.
 pub(crate) fn destination(session: Session, url: &Url, options: &Options) -> Result<Destination, Error> {
-    // A number that is left open can only be chosen later if the target has agreed to it before.
+    // An automatic number of connections can grow only as far as MaxConnections was negotiated at the login.
     let max_connections = options.connections.unwrap_or(Connections::MOST);
     let request = LoginRequest {
         session,
@@ -342,7 +342,7 @@ pub(crate) fn destination(session: Session, url: &Url, options: &Options) -> Res
     Ok(Destination { host: url.host.clone(), port: url.port, request, connections })
 }
 
-/// What a target may lack: that it says no, or something odd, is no error; all else ends the session.
+/// Treats a failed or unreadable command for an optional feature as `None`; other errors end the session.
 pub(crate) fn optional<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -365,7 +365,7 @@ pub(crate) fn inquire(client: &mut Client, page: Option<u8>) -> Result<Vec<u8>, 
     ask(client, cdb, INQUIRY_BYTES, "INQUIRY")
 }
 
-/// A VPD page of any length. A longer one than the usual allocation length is requested again, with its own length.
+/// A VPD page of any length. A page longer than the usual allocation length is requested again, with its own length.
 fn inquire_all(client: &mut Client, page: u8) -> Result<Vec<u8>, Error> {
     let data = inquire(client, Some(page))?;
     let Some(len) = longer_page(&data) else { return Ok(data) };
@@ -373,17 +373,18 @@ fn inquire_all(client: &mut Client, page: u8) -> Result<Vec<u8>, Error> {
     ask(client, cdb, len.into(), "INQUIRY")
 }
 
-/// Length that a VPD page announces (SPC-5 section 7.7.1) if it is longer than `data`, as far as an INQUIRY can ask for it.
+/// Length that a VPD page announces (SPC-5 section 7.7.1) if it is longer than `data`, as far as an INQUIRY can ask for
+/// it.
 fn longer_page(data: &[u8]) -> Option<u16> {
     let &[_, _, high, low, ..] = data else { return None };
     let len = u16::from_be_bytes([high, low]).saturating_add(PAGE_HEADER_BYTES);
     (usize::from(len) > data.len()).then_some(len)
 }
 
-/// Bytes of a VPD page before those that its length counts.
+/// Bytes of a VPD page header, which the page length excludes.
 const PAGE_HEADER_BYTES: u16 = 4;
 
-/// Asks for the WP bit in the header of the LUN's mode parameters; a LUN without any takes writes.
+/// Reads the WP bit in the header of the LUN's mode parameters; a LUN without mode parameters is writable.
 pub(crate) fn is_write_protected(client: &mut Client) -> Result<bool, Error> {
     let header = optional(ask_mode(client, ALL_PAGES))?;
     Ok(header.and_then(|data| ModeParameters::is_write_protected(ModeForm::Six, &data)).unwrap_or(false))
@@ -411,12 +412,12 @@ pub(crate) fn report_luns(client: &mut Client) -> Result<Vec<u16>, Error> {
     Ok(report.luns.iter().filter_map(|lun| lun.number()).collect())
 }
 
-/// Direct-access block device, simplified or zoned ones included (SPC-5 table 147): what blocks can be read from.
+/// Returns true for direct-access block devices, simplified and zoned ones included (SPC-5 table 147).
 pub(crate) fn is_disk(device_type: u8) -> bool {
     matches!(device_type, 0x00 | 0x0e | 0x14)
 }
 
-/// LUNs of a target that are disks; at most so many are looked at.
+/// LUNs of a target that are disks; only the first [`LUNS_LOOKED_AT`] are examined.
 fn disks(client: &mut Client) -> Result<Vec<u16>, Error> {
     let mut disks = Vec::new();
     for lun in report_luns(client)?.into_iter().take(LUNS_LOOKED_AT) {
@@ -430,22 +431,22 @@ fn disks(client: &mut Client) -> Result<Vec<u16>, Error> {
     Ok(disks)
 }
 
-/// Mode page code of all pages. Some targets know no single page.
+/// Mode page code of all pages. Some targets support no single page.
 pub(crate) const ALL_PAGES: u8 = 0x3f;
 
-/// LUNs that an error looks at: each takes a round trip.
+/// Maximum number of LUNs that an error message examines: each takes a round trip.
 const LUNS_LOOKED_AT: usize = 16;
 
-/// How large a LUN is.
+/// Size of a LUN.
 pub(crate) struct Capacity {
     pub(crate) blocks: u64,
     pub(crate) block_len_bytes: u32,
-    /// Of the commands that reach all of it.
+    /// Form of the commands that reach all blocks.
     form: BlockForm,
     known: Known,
 }
 
-/// READ CAPACITY (16) first: old targets that lack it have no more blocks than (10) can tell.
+/// READ CAPACITY (16) is tried first: targets that lack it have no more blocks than READ CAPACITY (10) can report.
 pub(crate) fn capacity(client: &mut Client) -> Result<Capacity, Error> {
     capacity_by(|cdb, len, name| ask(client, cdb, len, name))
 }

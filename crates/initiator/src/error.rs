@@ -1,4 +1,4 @@
-//! Why an initiator could not do what it was asked to.
+//! Errors of the initiator.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,47 +19,47 @@ use crate::watch::{Abort, FLUSH_TIMES};
 /// Name of the command that makes data durable.
 pub(crate) const FLUSH: &str = "SYNCHRONIZE CACHE";
 
-/// What went wrong.
+/// Error of a session, of one of its commands, or of discovery.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The URL.
+    /// Invalid URL.
     #[error(transparent)]
     Url(#[from] UrlError),
-    /// What was given for CHAP.
+    /// Invalid or incomplete CHAP settings.
     #[error(transparent)]
     Chap(#[from] ChapError),
-    /// The host has no address.
+    /// The host name cannot be resolved.
     #[error("cannot find the host {host}: {source}")]
     Resolve {
-        /// Its name.
+        /// The host name.
         host: String,
-        /// What the system said.
+        /// Error of the resolver.
         source: io::Error,
     },
-    /// No connection.
+    /// The TCP connection cannot be opened.
     #[error("cannot connect to {address}: {source}")]
     Connect {
-        /// Where.
+        /// Address of the target.
         address: SocketAddr,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The peer took too long.
+    /// The peer exceeded a timeout.
     #[error("{address} did not {what} within {}; raise --timeout if the path is that slow", event::format_delay(*.after))]
     Timeout {
-        /// Where.
+        /// Address of the peer.
         address: SocketAddr,
-        /// What it should have done.
+        /// The missing action, as a verb phrase.
         what: &'static str,
-        /// The time it had.
+        /// The timeout.
         after: Duration,
     },
-    /// The peer has not said anything for a time that follows the round trip.
+    /// The peer has sent nothing for a time derived from the round trip, in spite of a ping.
     #[error("{address} did not say anything for {}, though it was asked to{}", event::format_delay(*.after), suspicion(*.hole))]
     Silent {
-        /// Where.
+        /// Address of the peer.
         address: SocketAddr,
-        /// For how long.
+        /// Duration of the silence.
         after: Duration,
         /// Path MTU black hole that may be the reason.
         hole: Option<BlackHole>,
@@ -72,65 +72,65 @@ pub enum Error {
         /// The evidence.
         hole: BlackHole,
     },
-    /// No session.
+    /// The login failed.
     #[error("{address}: {source}")]
     Login {
-        /// Where.
+        /// Address of the target.
         address: SocketAddr,
-        /// Why.
+        /// Reason of the failure.
         source: LoginError,
     },
-    /// The connection ended.
+    /// The peer closed the connection.
     #[error("{address} closed the connection {when}")]
     Closed {
-        /// Where.
+        /// Address of the peer.
         address: SocketAddr,
-        /// At which point.
+        /// Phase of the session at that time.
         when: &'static str,
     },
-    /// The socket failed.
+    /// A socket operation failed.
     #[error("the connection to {address} failed: {source}")]
     Socket {
-        /// Where.
+        /// Address of the peer.
         address: SocketAddr,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The peer broke the protocol.
+    /// The peer violated the protocol.
     #[error("{address}: {source}")]
     Fault {
-        /// Where.
+        /// Address of the peer.
         address: SocketAddr,
-        /// How.
+        /// The violation.
         source: Fault,
     },
-    /// The target rejected one of our PDUs.
+    /// The target rejected a PDU of the initiator.
     #[error("{address} rejected a PDU: {} ({reason:#04x})", reject_reason::text(*.reason).unwrap_or("unknown reason"))]
     Rejected {
-        /// Where.
+        /// Address of the target.
         address: SocketAddr,
         /// Reason code (RFC 7143 section 11.17.1).
         reason: u8,
     },
-    /// The target asked us to leave.
+    /// The target requested a logout (asynchronous event 1, RFC 7143 section 11.9.1).
     #[error("{address} asked for a logout (it is shutting down or moving)")]
     LogoutRequested {
-        /// Where.
+        /// Address of the target.
         address: SocketAddr,
     },
-    /// The target said that it is dropping us.
+    /// The target announced that it drops the connection or the session (asynchronous events 2 and 3).
     #[error("{address} drops the session without waiting for a logout (it is shutting down or moving)")]
     Dropped {
-        /// Where.
+        /// Address of the target.
         address: SocketAddr,
     },
-    /// A reset of the LUN has ended commands of another connection than that which told of it.
+    /// A LUN reset ended commands of other connections than the one on which it was reported.
     #[error("{address}: a reset ended commands of another connection, whose data may still be on their way")]
     Unfenced {
-        /// Where.
+        /// Address of the target.
         address: SocketAddr,
     },
-    /// The target is alive and does not answer a command.
+    /// The target is alive but has not answered a command.
     #[error(
         "{address} is alive and did not answer {command} within {}{}; {}",
         event::format_delay(*.after),
@@ -138,16 +138,16 @@ pub enum Error {
         aborted(*.abort)
     )]
     Unanswered {
-        /// Where.
+        /// Address of the target.
         address: SocketAddr,
-        /// Which.
+        /// Name of the command.
         command: &'static str,
-        /// The time it had.
+        /// Time limit of the command.
         after: Duration,
-        /// What became of it.
+        /// Outcome of its abort.
         abort: Abort,
     },
-    /// The target's host is there, and the target answers neither a flush nor a ping.
+    /// The target's host acknowledges data, but the target answers neither a flush nor a ping.
     #[error(
         "{address} answered neither {FLUSH} nor a ping within {}{}; what was written since the last answer may not be durable",
         event::format_delay(*.after),
@@ -156,57 +156,57 @@ pub enum Error {
     Stuck {
         /// Address of the target.
         address: SocketAddr,
-        /// Time that it had.
+        /// Time limit.
         after: Duration,
     },
-    /// The LUN is not the one that was looked at when the session began.
+    /// After a reconnect the LUN is not the one with which the session began.
     #[error(
         "{address}: after connecting again the LUN's {what} is another one; nothing was written to it since"
     )]
     OtherLun {
-        /// Where.
+        /// Address of the target.
         address: SocketAddr,
-        /// What differs.
+        /// The property that differs.
         what: &'static str,
     },
     /// The LUN has become another one within a session.
     #[error("{address}: the LUN has changed: its {what} is another one than when the session began")]
     ChangedLun {
-        /// Where.
+        /// Address of the target.
         address: SocketAddr,
-        /// What differs.
+        /// The property that differs.
         what: &'static str,
     },
-    /// A session was lost, and the target wants to be left alone for too long.
+    /// The session was lost, and Time2Wait of the target exceeds the timeout.
     #[error(
         "{cause}; it wants to be left alone for {}, longer than --timeout {}",
         event::format_delay(*.time2wait),
         event::format_delay(*.after)
     )]
     Away {
-        /// Why it was lost.
+        /// Reason of the loss.
         cause: Box<Error>,
         /// Time2Wait.
         time2wait: Duration,
-        /// The time there was.
+        /// The timeout.
         after: Duration,
     },
-    /// A session was lost and could not be made again.
+    /// The session was lost and could not be re-established.
     #[error(
         "{cause}; gave up connecting again after {attempts} attempts within {}: {last}",
         event::format_delay(*.after)
     )]
     GaveUp {
-        /// Why it was lost.
+        /// Reason of the loss.
         cause: Box<Error>,
-        /// How often it was tried.
+        /// Number of attempts.
         attempts: u32,
-        /// The time there was for it.
+        /// Time limit of the attempts.
         after: Duration,
-        /// Why the last attempt failed.
+        /// Error of the last attempt.
         last: Box<Error>,
     },
-    /// The session is lost whenever the target is to make data durable.
+    /// The session is lost with every flush.
     #[error(
         "{cause}; the session was lost during {flushes} {FLUSH} commands in a row, so what was written since the last one \
          that was answered may not be durable: look at the target's log and its storage"
@@ -220,35 +220,35 @@ pub enum Error {
     /// A command failed.
     #[error("{command}: {failure}")]
     Command {
-        /// Which.
+        /// Name of the command.
         command: &'static str,
-        /// How.
+        /// Reason of the failure.
         failure: Failure,
     },
-    /// An answer that cannot be read.
+    /// Response data that cannot be parsed.
     #[error("the target's answer to {command} makes no sense")]
     Malformed {
-        /// The command.
+        /// Name of the command.
         command: &'static str,
     },
-    /// The target has no such LUN.
+    /// The target does not have the LUN.
     #[error("there is no LUN {lun}; {}", instead(.target, .disks))]
     NoLun {
-        /// The one asked for.
+        /// The requested LUN.
         lun: u16,
         /// URL of the target, without a LUN.
         target: String,
         /// LUNs with disks.
         disks: Vec<u16>,
     },
-    /// The LUN is no disk.
+    /// The LUN is not a disk.
     #[error(
         "LUN {lun} is {} (device type {device_type:#04x}), not a disk; {}",
         device_type_text(*.device_type),
         instead(.target, .disks)
     )]
     NoDisk {
-        /// The one asked for.
+        /// The requested LUN.
         lun: u16,
         /// Peripheral device type (SPC-5 table 147).
         device_type: u8,
@@ -263,13 +263,13 @@ pub enum Error {
     /// A table cannot be written.
     #[error(transparent)]
     Trace(#[from] TableError),
-    /// The system refused something a loop cannot do without.
+    /// The system refused an operation that the event loop needs.
     #[error("the initiator's loop failed: {0}")]
     Io(#[from] io::Error),
 }
 
 impl Error {
-    /// Whether the peer refused us, as opposed to something having failed.
+    /// Returns true if the target refused the login, as opposed to a failure.
     pub fn is_refusal(&self) -> bool {
         match self {
             Error::Login { source, .. } => source.refusal().is_some(),
@@ -278,8 +278,8 @@ impl Error {
         }
     }
 
-    /// Whether it says of a session only that its connection is lost, so that another may be made. A target
-    /// that breaks the protocol would do so again.
+    /// Returns true if the error only ends a connection, so that another session may be established. A target that
+    /// violates the protocol would do so again.
     pub(crate) fn is_passing(&self) -> bool {
         match self {
             Error::Closed { .. }
@@ -291,7 +291,7 @@ impl Error {
             | Error::Unfenced { .. }
             | Error::Dropped { .. } => true,
             Error::Fault { source, .. } => matches!(source, Fault::HeaderDigest | Fault::DataDigest),
-            // The same, found at the other end.
+            // The digest error was detected by the target.
             Error::Rejected { reason, .. } => *reason == reject_reason::DATA_DIGEST_ERROR,
             _ => false,
         }
@@ -307,8 +307,8 @@ impl Error {
         }
     }
 
-    /// Whether a refusal is the target's trouble and not ours: it may take us later. One that has been there and is not
-    /// may be a target that has begun to listen and does not know its targets yet.
+    /// Returns true if a refused login may succeed later: the target reports an error of its own. A target that is not
+    /// found may belong to a portal that listens already but has not loaded its targets.
     pub(crate) fn may_pass(&self) -> bool {
         let Error::Login { source, .. } = self else { return false };
         let not_there = LoginStatus::new(login_status::NOT_FOUND);
@@ -316,18 +316,18 @@ impl Error {
     }
 }
 
-/// How a SCSI command failed.
+/// Failure of a SCSI command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// Its status.
+    /// SCSI status.
     pub status: Status,
-    /// iSCSI response code; 0 unless the target could not run it at all.
+    /// iSCSI response code; nonzero if the target could not execute the command.
     pub response: u8,
-    /// Its sense data, if it could be read.
+    /// Sense data, if any could be parsed.
     pub sense: Option<Sense>,
-    /// Bytes moved, if fewer than asked for.
+    /// Bytes transferred, if fewer than expected.
     pub short_bytes: Option<u32>,
-    /// Bytes that the target would have moved beyond those asked for.
+    /// Residual overflow: bytes beyond the expected length that the target had to transfer.
     pub overflow_bytes: Option<u32>,
 }
 
@@ -337,7 +337,7 @@ impl Failure {
         self.sense.as_ref().is_some_and(|sense| (sense.asc, sense.ascq) == (0x25, 0x00))
     }
 
-    /// Whether the target does not know the command, or not with these fields.
+    /// Returns true if the target does not support the command, or one of its fields.
     pub(crate) fn is_illegal_request(&self) -> bool {
         self.sense.as_ref().is_some_and(|sense| sense.key == SenseKey::IllegalRequest)
     }
@@ -361,12 +361,12 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// A reason of a silence that the socket suggests.
+/// A cause of the silence that socket statistics suggest.
 fn suspicion(hole: Option<BlackHole>) -> String {
     hole.map_or_else(String::new, |hole| format!("; {hole}"))
 }
 
-/// Why a command had longer than --timeout.
+/// Reason for a time limit above --timeout.
 fn longer(command: &str) -> String {
     match command == FLUSH {
         true => format!(", {FLUSH_TIMES} times --timeout because a cache may have much to write"),
@@ -386,7 +386,7 @@ fn aborted(abort: Abort) -> String {
     }
 }
 
-/// LUNs with disks, and the next step.
+/// List of LUNs with disks, and the next step.
 fn instead(target: &str, luns: &[u16]) -> String {
     match luns {
         [] => "the target has no LUN with a disk for this initiator: look at its access rules".to_owned(),
@@ -394,7 +394,7 @@ fn instead(target: &str, luns: &[u16]) -> String {
     }
 }
 
-/// Peripheral device types that targets have beside disks.
+/// Device types other than disks that are common at targets.
 pub(crate) fn device_type_text(device_type: u8) -> &'static str {
     match device_type {
         0x01 => "a tape",

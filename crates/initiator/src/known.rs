@@ -1,38 +1,38 @@
-//! What a LUN said of itself when it was first looked at, and whether it still says so: a session that is made
-//! again, or a target that was reconfigured, may lead to another LUN of the same name (SPC-5 section 7.7.16,
-//! unit serial number; SAM-6 section 5.14, unit attention conditions).
+//! Identity and size that a LUN reported first, compared with later reports: after a reconnect or a reconfiguration of
+//! the target the same name may lead to another LUN (SPC-5 section 7.7.16, unit serial number; SAM-6 section 5.14, unit
+//! attention conditions).
 
 use wire::scsi::{Cdb, Sense, page};
 
-/// Bytes of INQUIRY data and of a page of it that are asked for.
+/// Allocation length of INQUIRY, for standard data and VPD pages.
 pub(crate) const INQUIRY_BYTES: usize = 255;
-/// Bytes of the answers to READ CAPACITY.
+/// Length of the parameter data of READ CAPACITY.
 pub(crate) const CAPACITY16_BYTES: usize = 32;
 pub(crate) const CAPACITY10_BYTES: usize = 8;
 
-/// One answer of a LUN that does not change, but for its size, which may grow.
+/// One fact of a LUN, obtained by a command. Facts are constant, except that the size may grow.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
-    /// What it is, for messages.
+    /// Name of the fact, for messages.
     pub(crate) what: &'static str,
-    /// How to ask for it, and how long the answer may be.
+    /// Command that reports the fact, and the maximum length of its data.
     pub(crate) cdb: Cdb,
     pub(crate) len: usize,
-    /// The parts of the answer that do not change: where each begins and ends.
+    /// Start and end of the parts of the data that are constant.
     parts: &'static [(usize, usize)],
     said: Vec<u8>,
-    /// Bytes of the address of the last block, which begins the answer, if it has one.
+    /// Length of the last block's address at the start of the data; 0 if there is none.
     last_block_len: usize,
 }
 
-/// A later answer compared with the first.
+/// Result of a comparison with the first report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Held {
-    /// It says the same.
+    /// Unchanged.
     Same,
-    /// The LUN has more blocks, and all that there were before.
+    /// The LUN has more blocks than before and is otherwise unchanged.
     Grown,
-    /// It is another LUN, or has fewer blocks.
+    /// Another LUN, or fewer blocks.
     No,
 }
 
@@ -73,7 +73,7 @@ impl Known {
         Known { what, cdb, len, parts, said: cut(parts, answer), last_block_len: 0 }
     }
 
-    /// Compares an answer with the last one. After a growth the new size is the one that is compared.
+    /// Compares a report with the last one. After a growth the new size is the reference.
     pub(crate) fn compare(&mut self, answer: &[u8]) -> Held {
         let now = cut(self.parts, answer);
         if now == self.said {
@@ -81,7 +81,7 @@ impl Known {
         }
         let (before, old_rest) = self.said.split_at(self.last_block_len.min(self.said.len()));
         let (after, new_rest) = now.split_at(self.last_block_len.min(now.len()));
-        // Numbers of one length, the highest byte first, are ordered as their bytes are.
+        // Big-endian numbers of equal length are ordered as their bytes are.
         if before.len() != after.len() || before >= after || old_rest != new_rest {
             return Held::No;
         }
@@ -90,28 +90,28 @@ impl Known {
     }
 }
 
-/// The parts of an answer, as far as it goes.
+/// Constant parts of the data, as far as the data reach.
 fn cut(parts: &[(usize, usize)], answer: &[u8]) -> Vec<u8> {
     let end = |at: usize| at.min(answer.len());
     parts.iter().flat_map(|&(start, stop)| &answer[end(start)..end(stop)]).copied().collect()
 }
 
-/// What a unit attention has to say of everything before it.
+/// Effect of a unit attention on earlier commands and data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Attention {
-    /// Nothing: the command is issued again.
+    /// No effect: the command is issued again.
     Passing,
-    /// The LUN may be another one now.
+    /// The LUN may be another one.
     Changed,
-    /// It was reset, and has lost what was only in its cache; it may be another one as well.
+    /// The LUN was reset and has lost its volatile cache; it may be another one as well.
     Reset,
 }
 
 impl Attention {
-    /// By the additional sense code (SPC-5 annex F).
+    /// Classifies sense data by the additional sense code (SPC-5 annex F).
     pub(crate) fn of(sense: &Sense) -> Attention {
         match (sense.asc, sense.ascq) {
-            // The loss of a nexus is about a session and not about the unit.
+            // The loss of a nexus concerns a session and not the unit.
             (0x29, 0x07) => Attention::Passing,
             // Power on, reset, or bus device reset occurred.
             (0x29, _) => Attention::Reset,

@@ -1,4 +1,4 @@
-//! One connection of a session at work: its socket, what is known of it, and when it is to be looked at.
+//! One connection of a session: its socket, its statistics, and the time of its next sample.
 
 use std::time::Duration;
 
@@ -12,22 +12,22 @@ use crate::request::Body;
 use crate::side::{AtPort, Payload, Place, Port, Side};
 use crate::watch::is_flushing;
 
-/// Acknowledged bytes that show that a target takes what it is sent; a ping and its like are fewer.
+/// Acknowledged bytes that prove that a target reads; a ping and similar PDUs are shorter.
 const TAKEN_BYTES: u64 = 4096;
-/// Data of an answer that come in large packets.
+/// Minimum length of response data that arrive in large packets.
 const LARGE_BYTES: usize = 1_220;
 
-/// A connection.
+/// A connection of a session.
 pub(crate) struct Line {
     pub(crate) connection: Connection<Place, Payload>,
     pub(crate) port: Port,
     readable: bool,
     next_sample: Instant,
-    /// Whether its host had acknowledged all that was under way, at the last look.
+    /// The peer's TCP had acknowledged all sent data at the last sample.
     is_acked: bool,
-    /// What it had acknowledged when that was last taken for a sign of life.
+    /// Acknowledged bytes at the time when they were last taken for a sign of life.
     taken_bytes: u64,
-    /// Of the last look.
+    /// Smoothed round-trip time at the last sample.
     rtt: Duration,
     rtt_var: Duration,
     min_rtt: Option<Duration>,
@@ -38,7 +38,7 @@ impl Line {
         Line {
             connection,
             port: Port { cid, pulse: Pulse::new(now), pdu: None, span: Span::default() },
-            // What followed the last response of the login has been read already.
+            // Data after the last login response may have been read already.
             readable: true,
             next_sample: now,
             is_acked: true,
@@ -57,27 +57,27 @@ impl Line {
         self.next_sample
     }
 
-    /// Smoothed round-trip time and its mean deviation at the last look; `None` before the first one.
+    /// Smoothed round-trip time and its mean deviation at the last sample; `None` before the first sample.
     pub(crate) fn rtt(&self) -> Option<(Duration, Duration)> {
         (self.rtt > Duration::ZERO).then_some((self.rtt, self.rtt_var))
     }
 
-    /// Smallest round-trip time at the last look.
+    /// Smallest round-trip time at the last sample.
     pub(crate) fn min_rtt(&self) -> Option<Duration> {
         self.min_rtt
     }
 
-    /// Payload that has come in.
+    /// Received payload in bytes.
     pub(crate) fn received_bytes(&self) -> u64 {
         self.connection.received_payload_bytes()
     }
 
-    /// What the other end's TCP had acknowledged at the last look.
+    /// Bytes that the peer's TCP had acknowledged at the last sample.
     pub(crate) fn acked_bytes(&self) -> u64 {
         self.connection.acked_bytes()
     }
 
-    /// When to come back at the latest.
+    /// Latest time of the next turn.
     pub(crate) fn next_at(&self) -> Instant {
         self.connection.resume_at().map_or(self.next_sample, |at| at.min(self.next_sample))
     }
@@ -109,14 +109,14 @@ impl Line {
         if let Some(trail) = &mut side.trail {
             self.connection.departed().for_each(|departed| trail.departed(&departed));
         }
-        // A target that asks and never listens must not fill our memory with answers.
+        // A target that sends requests but reads no responses must not fill the memory.
         let is_reading = !side.session.is_backed_up(self.port.cid);
         self.connection.set_reading(poll, is_reading).map_err(failed)?;
-        // What was sent may have made room for what is there to be read.
+        // Sending may have made room to read further data.
         Ok(if is_reading && self.readable { Progress::More } else { sent })
     }
 
-    /// Shows the policy what the kernel says of the connection, and whether the session has others.
+    /// Passes the kernel's statistics to the policy, with the fact of other connections in the session.
     pub(crate) fn look(
         &mut self,
         side: &mut Side,
@@ -133,7 +133,7 @@ impl Line {
             return Err(Error::LargePackets { address, hole });
         }
         sample.command_window = side.session.command_window();
-        // A large request takes its time on a slow path; what arrives there is a sign of life, however slowly it does.
+        // A large request takes long on a slow path; acknowledged data are a sign of life at any rate.
         if self.connection.acked_bytes() >= self.taken_bytes + TAKEN_BYTES {
             self.taken_bytes = self.connection.acked_bytes();
             self.port.pulse.hear(now);
@@ -148,9 +148,9 @@ impl Line {
         Ok(sample)
     }
 
-    /// A target that says nothing is asked for a sign, and counts as dead in the end.
+    /// Pings a silent target, and returns an error when it must be regarded as dead.
     pub(crate) fn check_alive(&mut self, side: &mut Side, now: Instant) -> Result<(), Error> {
-        // Its host is there: what was sent, which is the ping as well if there is room for it, is acknowledged.
+        // The host is alive: sent data, including the ping if the window has room, are acknowledged.
         let is_at_work = self.is_acked && is_flushing(&side.open);
         match self.port.pulse.check(now, side.timeout, is_at_work) {
             Verdict::Alive => Ok(()),
@@ -158,7 +158,7 @@ impl Line {
                 side.session.ping(self.port.cid);
                 Ok(())
             }
-            // Unlike one whose host is gone, it would be as silent in another session.
+            // Unlike a target with a dead host, this one would be silent in another session too.
             Verdict::Dead(after) if is_at_work => Err(Error::Stuck { address: side.address, after }),
             Verdict::Dead(after) => {
                 Err(Error::Silent { address: side.address, after, hole: self.black_hole(side) })
@@ -166,7 +166,7 @@ impl Line {
         }
     }
 
-    /// Path MTU black hole that may be why the target says nothing; loopback has none.
+    /// Path MTU black hole that may explain the silence; `None` on loopback.
     pub(crate) fn black_hole(&self, side: &Side) -> Option<BlackHole> {
         let awaits_large = side.question.is_some()
             || side.open.iter().any(

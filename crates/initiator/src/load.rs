@@ -1,4 +1,4 @@
-//! A synthetic load on a LUN and what came of it: the workload behind `farlun bench`.
+//! Synthetic load on a LUN and its results: the workload behind `farlun bench`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,53 +12,52 @@ use crate::error::Error;
 use crate::patience::{Cut, Early, Patience};
 use crate::request::{Body, Completed, Request, Workload};
 
-/// What to do.
+/// Parameters of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     /// Read or write.
     pub op: Op,
-    /// Length of each request; a multiple of the block length. Of requests one after the other it is what they begin
-    /// with: a policy may change it.
+    /// Length of each request; a multiple of the block length. The policy may change the length of sequential requests.
     pub block_bytes: u32,
-    /// Requests outstanding; `None` follows the path.
+    /// Queue depth; `None` follows the path.
     pub depth: Option<usize>,
-    /// At random places instead of one after the other.
+    /// Random instead of sequential offsets.
     pub is_random: bool,
-    /// Part of the LUN that is used, from its start; at least one block of the load.
+    /// Bytes of the LUN that are used, from its start; at least one request.
     pub span_bytes: u64,
-    /// How long requests are issued.
+    /// Duration of the load.
     pub time: Duration,
-    /// How much of that is not counted, from the start.
+    /// Initial part of the duration that is excluded from the results.
     pub warmup: Duration,
-    /// Where random places come from.
+    /// Seed of random offsets.
     pub seed: u64,
-    /// Where requests one after the other begin.
+    /// First offset of sequential requests.
     pub start_bytes: u64,
-    /// The load ends early when requests take longer than that on average, or when the target refuses one.
+    /// Maximum mean latency: the load ends early when it is exceeded, or when the target refuses a command.
     pub patience: Option<Duration>,
 }
 
-/// A load at work.
+/// A running load.
 pub struct Load<'a> {
     shape: Shape,
     geometry: Geometry,
     buffers: Buffers,
-    /// What writes carry. It is not needed more than once: the target stores it wherever it is told.
+    /// Data of all writes, shared by the requests.
     pattern: Arc<Buffer>,
     started: Option<Instant>,
     random: u64,
-    /// Where the next request begins, if they come one after the other.
+    /// Offset of the next sequential request.
     next_bytes: u64,
     outstanding: usize,
     outcome: Outcome,
     progress: &'a mut dyn FnMut(Progress),
     next_progress: Instant,
     patience: Option<Patience>,
-    /// Totals at the end of the first requests: a load that is cut is measured from there.
+    /// Totals since the end of the first requests; results of a load that is cut are measured from there.
     early: Option<Early>,
 }
 
-/// What a load says of itself while it runs.
+/// Progress of a running load.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
     /// Time since its start.
@@ -69,33 +68,33 @@ pub struct Progress {
     pub ios: u64,
 }
 
-/// What came of a load. Counted are requests that completed after the warm-up and before the end.
+/// Results of a load. Requests are counted that completed after the warm-up and before the end.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// When the first request was issued.
+    /// Time of the first request.
     pub started: Instant,
-    /// When the last one was.
+    /// End of the measured time.
     pub ended: Instant,
-    /// Bytes moved.
+    /// Bytes transferred.
     pub bytes: u64,
     /// Requests completed.
     pub ios: u64,
-    /// Requests completed in all.
+    /// Requests completed, including those that are not counted.
     pub all_ios: u64,
-    /// Bytes moved in all.
+    /// Bytes transferred, including those that are not counted.
     pub all_bytes: u64,
-    /// How long each took, in nanoseconds.
+    /// Latency of each counted request, in nanoseconds.
     pub latency_ns: Histogram<u64>,
-    /// When counting began: at the end of the warm-up, or earlier if the load was cut.
+    /// Time at which counting began: the end of the warm-up, or earlier if the load was cut.
     pub counted: Instant,
-    /// Why it ended before its time.
+    /// Reason of an early end.
     pub cut: Option<Cut>,
-    /// Most requests that were outstanding at a time.
+    /// Maximum number of outstanding requests.
     pub most_outstanding: usize,
 }
 
 impl Outcome {
-    /// Adds what came of another load, which ran at the same time.
+    /// Adds the results of a concurrent load.
     pub fn add(&mut self, other: &Outcome) {
         self.started = self.started.min(other.started);
         self.ended = self.ended.max(other.ended);
@@ -110,11 +109,11 @@ impl Outcome {
     }
 }
 
-/// How often progress is told.
+/// Interval between reports of progress.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 
 impl<'a> Load<'a> {
-    /// A load of `shape` on a LUN.
+    /// Creates a load on a LUN.
     pub fn new(
         shape: Shape,
         geometry: Geometry,
@@ -151,12 +150,12 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// What came of it.
+    /// Results of the load.
     pub fn outcome(self) -> Outcome {
         self.outcome
     }
 
-    /// Ends the load: nothing is issued any more, and what was measured so far counts.
+    /// Ends the load early: no further requests are issued, and the measurements so far count.
     fn cut(&mut self, cut: Cut, now: Instant) {
         if self.outcome.cut.is_some() {
             return;
@@ -168,7 +167,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Looks at a request that ended, if the load may be cut.
+    /// Updates the mean latency with a completed request, if the load may be cut.
     fn bear(&mut self, completed: Instant, issued: Instant, len_bytes: u64) {
         let Some(patience) = &mut self.patience else { return };
         let is_first = self.outcome.all_ios <= self.shape.depth.unwrap_or(1) as u64;
@@ -186,7 +185,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// True if no further request is issued.
+    /// Returns true if no further request is issued.
     fn is_ended(&self, now: Instant) -> bool {
         self.outcome.cut.is_some() || self.started.is_some_and(|started| now >= started + self.shape.time)
     }
@@ -277,7 +276,7 @@ impl Workload for Load<'_> {
     }
 }
 
-/// What a write carries.
+/// Pseudo-random data of a write.
 fn pattern(buffers: &Buffers, len_bytes: u32, random: &mut u64) -> Buffer {
     let mut pattern = buffers.take(len_bytes as usize);
     for word in pattern.chunks_mut(8) {
@@ -287,12 +286,12 @@ fn pattern(buffers: &Buffers, len_bytes: u32, random: &mut u64) -> Buffer {
     pattern
 }
 
-/// 1 µs to 10 minutes, three significant digits.
+/// Bounds of 1 µs and 10 minutes, three significant digits.
 fn new_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1_000, 600_000_000_000, 3).expect("the bounds are in order")
 }
 
-/// xorshift64*: where requests go needs to be spread, not secret.
+/// xorshift64*: offsets need uniform distribution, not secrecy.
 fn next_random(state: &mut u64) -> u64 {
     *state ^= *state >> 12;
     *state ^= *state << 25;

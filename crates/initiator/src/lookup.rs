@@ -1,5 +1,5 @@
-//! The addresses of a name, asked for beside the loop: the system's resolver blocks, for many seconds where a name
-//! server is silent, and a session that is made again must not hold up others in its loop.
+//! Name resolution outside the event loop: the system's resolver blocks, for many seconds if a name server is silent,
+//! and a reconnecting session must not delay other sessions of its loop.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,10 +11,10 @@ use event::Instant;
 
 use crate::error::Error;
 
-/// How often it is looked whether the answer is there.
+/// Poll interval for the result.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// A name that is being resolved. One that is dropped goes on in its thread, and nobody hears of it.
+/// A name resolution in progress. After a drop its thread continues, and the result is discarded.
 pub(crate) struct Lookup {
     host: String,
     answer: Receiver<io::Result<Vec<SocketAddr>>>,
@@ -22,7 +22,7 @@ pub(crate) struct Lookup {
 }
 
 impl Lookup {
-    /// Begins. What is an address already needs no thread.
+    /// Starts the resolution; an IP address needs no thread.
     pub(crate) fn start(host: &str, port: u16) -> Lookup {
         let (sender, answer) = channel();
         let (name, unstarted) = (host.to_owned(), sender.clone());
@@ -32,7 +32,7 @@ impl Lookup {
         } else {
             let resolve = move || {
                 let resolved = (name.as_str(), port).to_socket_addrs();
-                // Nobody waits for it any more if this fails.
+                // The receiver is gone if this fails.
                 let _ = sender.send(resolved.map(Iterator::collect));
             };
             if let Err(refused) = std::thread::Builder::new().name("lookup".to_owned()).spawn(resolve) {
@@ -43,12 +43,12 @@ impl Lookup {
         Lookup { host: host.to_owned(), answer, look_at: Instant::ZERO }
     }
 
-    /// When to look again.
+    /// Time of the next poll.
     pub(crate) fn look_at(&self) -> Instant {
         self.look_at
     }
 
-    /// The addresses, once they are there. They may take until `deadline`.
+    /// The addresses, once they are known. The resolution may take until `deadline`.
     pub(crate) fn poll(
         &mut self,
         now: Instant,

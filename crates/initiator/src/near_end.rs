@@ -1,4 +1,4 @@
-//! This end of a session: the initiator's name, and how its connections leave this host.
+//! Initiator name and socket settings of a session.
 
 use std::fmt;
 use std::fs;
@@ -11,16 +11,16 @@ const NAME_MAX_BYTES: usize = 223;
 const NAME_FILE: &str = "/etc/iscsi/initiatorname.iscsi";
 const NAME_KEY: &str = "InitiatorName=";
 
-/// This end of all connections of a caller.
+/// Initiator name and socket settings, common to all connections of a caller.
 #[derive(Clone, Debug)]
 pub struct NearEnd {
-    /// The name to log in with.
+    /// Initiator name of the login.
     pub name: InitiatorName,
-    /// Address or device that connections leave by; the route's if `None`.
+    /// Source address or device of connections; `None` follows the route.
     pub source: Option<Source>,
-    /// Congestion control; the system's if `None`.
+    /// Congestion control; `None` for the system's default.
     pub congestion: Option<String>,
-    /// Maximum segment size in both directions, in bytes; the path's MTU decides if `None`.
+    /// Maximum segment size in both directions, in bytes; `None` follows the path MTU.
     pub max_segment_bytes: Option<u16>,
 }
 
@@ -39,7 +39,7 @@ enum NameOrigin {
     Host,
 }
 
-/// Why a text is no iSCSI name.
+/// Error of a text that is no iSCSI name.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "'{name}' is no iSCSI name: {problem}; expected one such as iqn.2026-11.org.example:host of at most {NAME_MAX_BYTES} bytes"
@@ -50,7 +50,7 @@ pub struct InitiatorNameError {
 }
 
 impl InitiatorName {
-    /// A name that the user gives.
+    /// Uses a name given by the user.
     pub fn given(name: &str) -> Result<InitiatorName, InitiatorNameError> {
         let wrong = |problem| Err(InitiatorNameError { name: name.chars().take(64).collect(), problem });
         let kind = name.get(..4).unwrap_or_default().to_ascii_lowercase();
@@ -63,7 +63,7 @@ impl InitiatorName {
         Ok(InitiatorName { name: name.to_owned(), origin: NameOrigin::Given })
     }
 
-    /// The name of this host's own initiator, where it has one, or ours for this host.
+    /// The name of this host's initiator, if configured, or else a generated name.
     pub fn of_host() -> InitiatorName {
         let file = fs::read_to_string(NAME_FILE).unwrap_or_default();
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -91,7 +91,7 @@ impl InitiatorName {
         (self.origin == NameOrigin::Given).then_some(&*self.name)
     }
 
-    /// The origin in words, with what to do about a refusal.
+    /// The origin in words, with advice for the case of a refusal.
     pub(crate) fn origin(&self) -> impl fmt::Display {
         match self.origin {
             NameOrigin::Given => "the name is that of --initiator-name".to_owned(),

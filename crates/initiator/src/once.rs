@@ -38,7 +38,7 @@ impl Workload for Once {
     }
 }
 
-/// No request: the loop ends when nothing is owed.
+/// No request: the loop ends when nothing is outstanding.
 pub(crate) struct Nothing;
 
 impl Workload for Nothing {

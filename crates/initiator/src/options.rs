@@ -1,4 +1,4 @@
-//! What a caller says of all its sessions at once.
+//! Options shared by all sessions of a caller.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,39 +11,38 @@ use proto::params::Wishes;
 use crate::chap::Chap;
 use crate::near_end::NearEnd;
 
-/// What every session of a caller has in common.
+/// Options of a session; the same for all sessions of a caller.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// For connecting, for the login, for a target that says nothing, for a command that is not answered, and
-    /// for making a session again that was lost.
+    /// Timeout of connecting, of the login, of a silent target, of a command without an answer, and of
+    /// re-establishing a lost session.
     pub timeout: Duration,
-    /// What is given for CHAP beside the URL.
+    /// CHAP settings in addition to the URL.
     pub chap: Chap,
-    /// What is asked for at the login, but for connections: digests and bursts.
+    /// Digests and burst lengths to propose at the login; the number of connections is separate.
     pub wishes: Wishes,
-    /// Connections of each session, where the target offers as many; as many as the path wants, if `None`.
+    /// Connections of each session, limited by the target; `None` lets the number follow the path.
     pub connections: Option<u16>,
-    /// This end of its connections.
+    /// Initiator name and socket settings.
     pub near: NearEnd,
-    /// What decides how much is outstanding and how it is sent.
+    /// Policy of the amount of outstanding data and of pacing.
     pub policy: Choice,
-    /// How fast each connection may send.
+    /// Pacing rate of each connection.
     pub pacing: Pacing,
-    /// Requests that the caller keeps outstanding in each session, for the tables; as many as the path takes, if `None`.
+    /// Queue depth of each session, for the tables; `None` if the depth follows the path.
     pub depth: Option<usize>,
-    /// Commands that a session may have given to iSCSI; requests beyond wait above it. As many as there are, if
-    /// `None`.
+    /// Maximum number of commands passed to iSCSI in a session; further requests wait above it. `None` is unlimited.
     pub queue_limit: Option<usize>,
-    /// Where the tables `sockets`, `io`, `layers` and `pdus` go, if anywhere.
+    /// Directory of the tables `sockets`, `io`, `layers` and `pdus`; `None` disables them.
     pub trace: Option<PathBuf>,
-    /// Which requests have rows in the last two.
+    /// Selection of the requests with rows in `layers` and `pdus`.
     pub sampling: Sampling,
-    /// Where people are told what they should know although it goes on.
+    /// Output of warnings to the user.
     pub notice: fn(&str),
 }
 
 impl Options {
-    /// How connections are steered.
+    /// Policy and pacing of the connections.
     pub fn course(&self) -> Course {
         Course { policy: self.policy, pacing: self.pacing }
     }

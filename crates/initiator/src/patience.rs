@@ -1,12 +1,11 @@
-//! Patience of a load with a target: it ends early where requests become slow or the target has no room, and what it measured
-//! until then counts.
+//! Early end of a load when requests become slow or the target refuses commands; the measurements until then count.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use event::Instant;
 
-/// Fewest requests whose mean latency counts: one slow request is no slow target.
+/// Minimum number of requests for a mean latency: one slow request does not make a slow target.
 const REQUESTS_LEAST: usize = 8;
 
 /// Reason why a load ended before its time.

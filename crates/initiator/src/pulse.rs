@@ -1,5 +1,5 @@
-//! Whether a peer is alive, from when it was last heard (RFC 7143 sections 7.3 and 11.18). Both waits follow
-//! the measured round trip, and the caller's timeout bounds them.
+//! Detection of dead peers by their silence (RFC 7143 sections 7.3 and 11.18). Both waits follow the measured round
+//! trip, and the caller's timeout bounds them.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use event::Instant;
 
 use crate::watch::FLUSH_TIMES;
 
-/// Silence before a peer is asked for a sign: at least, and in round trips.
+/// Silence before a ping: minimum time, and number of round trips.
 const SILENCE_MIN: Duration = Duration::from_secs(2);
 const SILENCE_ROUNDS: u32 = 8;
-/// How long it may take to give one. Far more than the round trip: a target that has no memory left for
-/// requests does not read them for a while, and is not dead.
+/// Time limit of the answer to a ping. It is much longer than the round trip: a target without memory for further
+/// requests does not read for a while, and is not dead.
 const PATIENCE_MIN: Duration = Duration::from_secs(10);
 const PATIENCE_ROUNDS: u32 = 16;
 
-/// When a peer was heard, and whether it was asked since.
+/// Time of the last sign of life of a peer, and of a ping since.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pulse {
     heard: Instant,
@@ -23,14 +23,14 @@ pub(crate) struct Pulse {
     rtt: Duration,
 }
 
-/// What to do about a silent peer.
+/// Action for a silent peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// Nothing.
+    /// None.
     Alive,
-    /// Ask it for a sign.
+    /// Send a ping.
     Ask,
-    /// Count it as dead: it was silent for so long.
+    /// Treat the peer as dead; it was silent for this time.
     Dead(Duration),
 }
 
@@ -39,23 +39,23 @@ impl Pulse {
         Pulse { heard: now, pinged: None, rtt: Duration::ZERO }
     }
 
-    /// The peer gave a sign of life.
+    /// Notes a sign of life.
     pub(crate) fn hear(&mut self, now: Instant) {
         (self.heard, self.pinged) = (now, None);
     }
 
-    /// The round trip as it is now.
+    /// Sets the current round-trip time.
     pub(crate) fn set_rtt(&mut self, rtt: Duration) {
         self.rtt = rtt;
     }
 
-    /// How long an answer may take that needs nothing but a round trip.
+    /// Time limit of an answer that needs nothing but a round trip.
     pub(crate) fn patience(&self, timeout: Duration) -> Duration {
         PATIENCE_MIN.max(self.rtt * PATIENCE_ROUNDS).min(timeout)
     }
 
-    /// Looks at the clock. A peer is never dead before half of `timeout`, and always after all of it; while it has a reason
-    /// to be silent, after a multiple of it. Some targets read nothing while they flush.
+    /// Checks the silence. A peer is never dead before half of `timeout`, and always after all of it; with a reason for
+    /// silence, after a multiple of it: some targets read nothing while they flush.
     pub(crate) fn check(&mut self, now: Instant, timeout: Duration, has_reason: bool) -> Verdict {
         let silence = now.since(self.heard);
         let ask_after = SILENCE_MIN.max(self.rtt * SILENCE_ROUNDS).min(timeout / 2);

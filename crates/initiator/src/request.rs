@@ -1,4 +1,4 @@
-//! What a caller wants of a session, and what becomes of it.
+//! Requests of a caller, and the workloads that issue them.
 
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use wire::scsi::Cdb;
 
 use crate::error::Failure;
 
-/// One command with its data. It has to be one that may be carried out twice, as reads and writes of whole
-/// blocks may: it is issued again if its session is lost before it is answered.
+/// One command with its data. The command must be idempotent, as reads and writes of whole blocks are: it is issued
+/// again if the session is lost before its status arrives.
 #[derive(Debug)]
 pub struct Request {
-    /// The command.
+    /// CDB of the command.
     pub cdb: Cdb,
-    /// Its data.
+    /// Data buffer.
     pub body: Body,
-    /// First byte on the LUN, for the table `io`.
+    /// First byte on the LUN, recorded in the table `io`.
     pub offset_bytes: u64,
-    /// Number that the caller knows it by, if it has many kinds.
+    /// Number chosen by the workload, which identifies the request.
     pub tag: u64,
 }
 
 /// The data of a request.
 #[derive(Debug)]
 pub enum Body {
-    /// None.
+    /// No data.
     None,
     /// Filled by the target.
     Read(Buffer),
@@ -34,7 +34,7 @@ pub enum Body {
 }
 
 impl Request {
-    /// Bytes of data it moves at most.
+    /// Maximum number of data bytes.
     pub fn len_bytes(&self) -> u64 {
         match &self.body {
             Body::None => 0,
@@ -43,7 +43,7 @@ impl Request {
         }
     }
 
-    /// Whether it reads or writes blocks.
+    /// Direction of a READ or WRITE; `None` for other commands.
     pub fn op(&self) -> Option<Op> {
         match self.cdb {
             Cdb::Read { .. } => Some(Op::Read),
@@ -52,12 +52,12 @@ impl Request {
         }
     }
 
-    /// Whether it makes what was written durable.
+    /// Returns true for SYNCHRONIZE CACHE.
     pub(crate) fn is_flush(&self) -> bool {
         matches!(self.cdb, Cdb::SynchronizeCache { .. })
     }
 
-    /// Whether moving fewer bytes than asked for is a failure: blocks are there or not.
+    /// Returns true if a short transfer is a failure, as it is for READ and WRITE.
     pub(crate) fn is_exact(&self) -> bool {
         self.op().is_some()
     }
@@ -68,18 +68,18 @@ impl Request {
 pub struct Completed {
     /// The command, its buffer filled if it read.
     pub request: Request,
-    /// When it was issued.
+    /// Time at which the request was issued.
     pub issued: Instant,
-    /// When its status came; where requests are recorded, when its caller is told, as their tables say.
+    /// Time at which the status arrived; with tracing, the time of the caller's notification, as in the tables.
     pub completed: Instant,
-    /// Bytes that were really moved; fewer than the buffer holds for INQUIRY and the like.
+    /// Bytes transferred; fewer than the buffer's length for INQUIRY and similar commands.
     pub transferred_bytes: u32,
-    /// How it failed, if it did.
+    /// Failure of the command, if any.
     pub result: Result<(), Failure>,
 }
 
 impl Completed {
-    /// The data that came, cut to what was moved.
+    /// Returns the received data without the unused rest of the buffer.
     pub(crate) fn into_data(self) -> Result<Vec<u8>, Failure> {
         self.result?;
         let Body::Read(buffer) = self.request.body else { return Ok(Vec::new()) };
@@ -87,41 +87,41 @@ impl Completed {
     }
 }
 
-/// Where requests come from and go to; it lives in the session's loop.
+/// Source of requests and receiver of their completions, called by the session's event loop.
 pub trait Workload {
-    /// Why it ends early.
+    /// Error that ends the workload early.
     type Error: From<crate::Error> + From<std::io::Error>;
 
-    /// Requests that may be outstanding; `None` leaves it to the policy, which follows the path.
+    /// Queue depth; `None` leaves the limit to the policy, which follows the path.
     fn depth(&self) -> Option<usize>;
 
-    /// Bytes of a single request, if its latency counts: no more is outstanding then than the path needs. Otherwise the
-    /// policy keeps a reserve for what is moved in bulk.
+    /// Length of a request in bytes if latency matters: outstanding data are then limited to the need of the path.
+    /// Otherwise the policy keeps a reserve for bulk transfers.
     fn lone_bytes(&self) -> Option<u64> {
         None
     }
 
-    /// The next request, if there is one now. `None` is asked again when one has completed or after
+    /// The next request, if one is ready. After `None` the loop calls again when a request has completed or at
     /// [`Workload::resume_at`].
     fn next(&mut self, now: Instant) -> Option<Request>;
 
-    /// From now on requests should be so long, as far as that is the workload's to choose.
+    /// Sets the preferred length of further requests; a workload with a fixed length ignores it.
     fn set_block(&mut self, _bytes: u64) {}
 
-    /// A request has ended.
+    /// Takes a completed request.
     fn done(&mut self, completed: Completed) -> Result<(), Self::Error>;
 
-    /// Whether it is over; it is not as long as requests are outstanding.
+    /// Returns true if the workload has ended; always false while requests are outstanding.
     fn is_over(&self, now: Instant) -> bool;
 
-    /// The session was lost and made again, or the LUN was reset; what was outstanding is on its way once more.
-    /// A target may have lost what it had not been told to make durable.
+    /// Called after a reconnect or a LUN reset; outstanding requests have been issued again. The target may have lost
+    /// writes that were not flushed.
     fn reconnected(&mut self) {}
 
-    /// The target refused a command because it has no room, BUSY or TASK SET FULL. It is issued again later.
+    /// Called after the target refused a command with BUSY or TASK SET FULL. The command is issued again later.
     fn refused(&mut self, _now: Instant) {}
 
-    /// When to look again although nothing has completed.
+    /// Time of the next call without a completion.
     fn resume_at(&self) -> Option<Instant> {
         None
     }

@@ -1,35 +1,35 @@
-//! How many commands a LUN takes at a time. Only a refusal tells (TASK SET FULL, SAM-5 section 5.3.1), and a write that is
-//! refused has sent its data for nothing, so no more are asked of it than it took then; a fourth more now and then, because it
-//! may have room again.
+//! Command limit of a LUN, learned from TASK SET FULL (SAM-5 section 5.3.1). A refused write has transferred its data
+//! in vain, so the limit falls to the number of commands that the LUN had accepted. From time to time it rises by a
+//! fourth, since the LUN may have room again.
 
-/// Commands that end between one attempt and the next, in parts of those that are out.
+/// Completed commands between two increases of the limit, in multiples of the limit.
 const ENDED_PER_ATTEMPT: usize = 8;
-/// How many more are attempted then, in parts of those that may be out; one at least.
+/// Divisor of an increase: the limit grows by a fourth, but at least by one.
 const MORE: usize = 4;
 
-/// The commands that may be out.
+/// Limit of outstanding commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Room {
     commands: usize,
-    /// Commands that have ended since that number changed.
+    /// Commands completed since the limit changed.
     ended: usize,
 }
 
 impl Room {
-    /// Nothing has been refused.
+    /// No limit, before the first refusal.
     pub(crate) const OPEN: Room = Room { commands: usize::MAX, ended: 0 };
 
-    /// How many may be out.
+    /// Maximum number of outstanding commands.
     pub(crate) fn commands(self) -> usize {
         self.commands
     }
 
-    /// A command was refused while so many others were out, some of which may be refused as well.
+    /// Sets the limit after a refusal with `others` further commands outstanding, some of which may be refused too.
     pub(crate) fn refused(&mut self, others: usize) {
         *self = Room { commands: self.commands.min(others.max(1)), ended: 0 };
     }
 
-    /// A command was taken, and has ended.
+    /// Counts a completed command, and raises the limit when enough have completed.
     pub(crate) fn ended(&mut self) {
         if self.commands == Room::OPEN.commands {
             return;
@@ -41,11 +41,11 @@ impl Room {
     }
 }
 
-/// Requests whose latency counts: so many keep the queue of a target's device filled.
+/// Minimum number of outstanding requests when latency matters; keeps the queue of the target's device filled.
 const LONE_REQUESTS_LEAST: u64 = 32;
 
-/// Bytes to keep outstanding of requests whose latency counts: twice the bandwidth-delay product, so that the product can
-/// be seen to grow, and a few requests on a path where it is small.
+/// Outstanding bytes of requests whose latency matters: twice the bandwidth-delay product, so that growth of the
+/// product is detected, and at least a few requests on a path with a small product.
 pub(crate) fn lone_outstanding_bytes(product_bytes: u64, request_bytes: u64) -> u64 {
     product_bytes.saturating_mul(2).max(LONE_REQUESTS_LEAST * request_bytes)
 }
@@ -54,7 +54,7 @@ pub(crate) fn lone_outstanding_bytes(product_bytes: u64, request_bytes: u64) -> 
 mod tests {
     use super::*;
 
-    /// A LUN with room for `most` gets as many as may be out, again and again: refusals, and commands that ended.
+    /// Runs rounds of commands against a LUN that accepts `most`; returns the numbers of refusals and completions.
     fn run(room: &mut Room, wanted: usize, most: usize, rounds: usize) -> (usize, usize) {
         let (mut refusals, mut ends) = (0, 0);
         for _ in 0..rounds {
@@ -80,7 +80,7 @@ mod tests {
     fn a_lun_that_has_room_again_gets_more() {
         let mut room = Room::OPEN;
         run(&mut room, 64, 2, 1);
-        // Eight rounds each: one neighbour that filled the queue for a moment is soon forgotten.
+        // Eight rounds for each step: the effect of a neighbour that filled the queue for a moment is soon gone.
         run(&mut room, 64, 64, 200);
         assert!(room.commands() >= 64, "{room:?}");
     }

@@ -1,5 +1,5 @@
-//! The loop that sessions live in: one of them alone, or several together, each with its own workload. A
-//! session and all its connections belong to one loop.
+//! Event loop of one or several sessions, each with its own workload. A session and all its connections belong to one
+//! loop.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub fn together<W: Workload>(pairs: Vec<(&mut Client, &mut W)>) -> Result<(), W:
     let (poll, now) = (Poll::new()?, clock::now());
     let mut members = Vec::new();
     for (number, (client, workload)) in pairs.into_iter().enumerate() {
-        // The set of what a session waits for is itself something to wait for.
+        // An epoll set can itself be a member of another one.
         poll.add(client.poll.as_fd(), number as u64, Interest::READ)?;
         client.start(now);
         members.push(Member { client, workload, next: Turn::Again });
@@ -93,7 +93,7 @@ impl<W: Workload> Service for Together<'_, W> {
             if is_due {
                 member.next = member.client.turn(member.workload, &mut self.scratch, now)?;
                 if member.next == Turn::Stop {
-                    // What it still hears is for whoever runs it next.
+                    // Further events belong to the next run of the session.
                     self.poll.remove(member.client.poll.as_fd())?;
                 }
             }
@@ -102,7 +102,7 @@ impl<W: Workload> Service for Together<'_, W> {
     }
 }
 
-/// Which of two members' wishes the loop has to follow. One that waits outlives one that stops.
+/// Combines the results of two turns. A member that waits prevails over one that stops.
 fn sooner(one: Turn, other: Turn) -> Turn {
     match (one, other) {
         (Turn::Again, _) | (_, Turn::Again) => Turn::Again,

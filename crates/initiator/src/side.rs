@@ -1,5 +1,5 @@
-//! What a session does with its PDUs: commands out, data and statuses in, and what becomes of a command
-//! that the target would not take.
+//! State of a session without its sockets: sends commands, receives data and statuses, and retries commands that
+//! the target refused or ended with a unit attention.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -28,90 +28,90 @@ use crate::tables::Tables;
 use crate::trail::Trail;
 use crate::watch::Watch;
 
-/// Free buffers that are kept for reuse.
+/// Limit of the pool of free buffers.
 const BUFFERS_KEEP_BYTES: usize = 256 << 20;
-/// How long a target is left alone that had no room, at first and at most.
+/// Wait before a refused command is issued again: the first wait, and the maximum after doublings.
 const REFUSED_MIN: Duration = Duration::from_millis(5);
 const REFUSED_MAX: Duration = Duration::from_secs(1);
-/// Times a command is issued again after a unit attention, which is told once per condition.
+/// Maximum retries of a command after unit attentions; a target reports each condition once.
 const ATTENTIONS_MAX: u8 = 16;
-/// What is kept between two turns of what the target tells; one of our kind has ten words a second for a connection.
+/// Maximum number of vendor notifications kept between two turns; a farlun target sends ten a second on a connection.
 const TOLD_MAX: usize = 64;
 
-/// Everything of a session that is not its sockets.
+/// State of a session except its sockets.
 pub(crate) struct Side {
     pub(crate) session: Session,
     pub(crate) address: SocketAddr,
     pub(crate) lun: Lun,
-    /// What is outstanding, by token.
+    /// Outstanding requests, by token.
     pub(crate) open: Slab<Open>,
-    /// Commands to issue again at once: they met a unit attention.
+    /// Requests to issue again at once, after a unit attention.
     pub(crate) again: VecDeque<usize>,
-    /// Commands to issue again later: the target had no room.
+    /// Requests to issue again later, after BUSY, TASK SET FULL or NOT READY.
     pub(crate) refused: Vec<usize>,
     pub(crate) refusal: Option<Refusal>,
-    /// The target refused a command since its workload was told.
+    /// The target refused a command since the workload was last notified.
     pub(crate) has_refused: bool,
     pub(crate) outstanding_bytes: u64,
     pub(crate) buffers: Buffers,
-    /// What ended, in the order of the answers; `None` where the LUN says that it was reset.
+    /// Completed requests in order of their statuses; `None` marks a reset of the LUN.
     pub(crate) finished: VecDeque<Option<Completed>>,
-    /// What the LUN said of itself, once it was looked at.
+    /// Identity and capacity that the LUN reported when the session was opened.
     pub(crate) known: Vec<Known>,
-    /// It is asked whether it still is the same.
+    /// Re-validation of the LUN's identity in progress.
     pub(crate) asking: Option<Asking>,
-    /// How many times it said that it was reset.
+    /// Number of resets that the LUN has reported.
     pub(crate) resets: u64,
-    /// How many commands may be out, as far as the LUN has refused some.
+    /// Command limit, learned from TASK SET FULL.
     pub(crate) room: Room,
-    /// The LUN has no command that makes what was written durable.
+    /// The LUN does not support SYNCHRONIZE CACHE.
     pub(crate) is_without_flush: bool,
-    /// What the target has told, and on which connection.
+    /// Notifications of the target that have not been processed, with the CID of their connection.
     pub(crate) told: Vec<(u16, Notification)>,
-    /// Text that waits for an answer, and the answer.
+    /// Text request that awaits its response, and the response.
     pub(crate) question: Option<Vec<u8>>,
     pub(crate) answer: Option<Vec<u8>>,
-    /// When it was sent.
+    /// Time at which the text request was sent.
     pub(crate) questioned: Instant,
     pub(crate) tables: Rc<Tables>,
-    /// With it, requests are followed through the layers.
+    /// Recorder of the requests' times in each layer, if they are traced.
     pub(crate) trail: Option<Trail>,
-    /// For the mean request.
+    /// Requests issued since the last sample, and their bytes: the policy gets the mean length.
     pub(crate) issued: (u64, u64),
     pub(crate) watch: Watch,
     /// The target wants the session to end.
     pub(crate) leave: Option<Leave>,
-    /// The logout is answered; how long to stay away.
+    /// Time2Wait of the answered logout: minimum time before the next login.
     pub(crate) logged_out: Option<Duration>,
     pub(crate) now: Instant,
     pub(crate) timeout: Duration,
 }
 
-/// How the target wants the session to end.
+/// Ways in which a target ends a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Leave {
-    /// By a logout of ours, within this time.
+    /// After a logout of the initiator, within this time.
     LogOut { within: Duration },
-    /// At once; how long to stay away.
+    /// At once; `time2wait` is the minimum time before the next login.
     Now { time2wait: Duration },
 }
 
-/// What is known of one connection besides its socket.
+/// State of one connection except its socket.
 pub(crate) struct Port {
     pub(crate) cid: u16,
     pub(crate) pulse: Pulse,
     pub(crate) pdu: Option<Pdu>,
-    /// Where that PDU lies, as soon as all of it is there.
+    /// Position of the PDU in the byte stream, set when the whole PDU has been received.
     pub(crate) span: Span,
 }
 
-/// A session as one of its connections sees it.
+/// A session with the state of one of its connections.
 pub(crate) struct AtPort<'a> {
     pub(crate) side: &'a mut Side,
     pub(crate) port: &'a mut Port,
 }
 
-/// A target that had no room is left alone for a while, longer each time.
+/// Backoff after a refusal for lack of resources; the wait doubles with each refusal.
 #[derive(Clone, Copy)]
 pub(crate) struct Refusal {
     pub(crate) since: Instant,
@@ -122,28 +122,28 @@ pub(crate) struct Refusal {
 pub(crate) struct Open {
     pub(crate) request: Request,
     pub(crate) issued: Instant,
-    /// When it was last submitted; far away while it waits to be submitted again.
+    /// Time of the last submission; `FAR_FUTURE` while the request waits to be submitted again.
     pub(crate) submitted: Instant,
-    /// What the session called it then.
+    /// Initiator Task Tag of the last submission.
     pub(crate) itt: u32,
     pub(crate) attentions: u8,
-    /// Which of the LUN's known answers it asks for again, if it is no request of a workload.
+    /// Index in `known` of the fact that the request re-validates; `None` for a request of a workload.
     pub(crate) question: Option<usize>,
 }
 
-/// Where received payload lands: in the buffer of an open request.
+/// Destination of received payload in the buffer of an outstanding request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     token: usize,
     offset_bytes: usize,
 }
 
-/// What a PDU is sent from.
+/// Source of a PDU's data segment.
 #[derive(Debug)]
 pub(crate) enum Payload {
-    /// Part of a write's buffer, which the queue keeps alive: a target may answer before it has all.
+    /// Part of a write's buffer, kept alive by the send queue: a target may answer before all data have been sent.
     Shared { buffer: Arc<Buffer>, offset_bytes: usize, len_bytes: usize },
-    /// Bytes made for this PDU.
+    /// Bytes generated for this PDU.
     Owned(Vec<u8>),
 }
 
@@ -157,7 +157,7 @@ impl Payload {
 }
 
 impl Side {
-    /// Of a session that was just made.
+    /// Creates the state of a session that has just logged in.
     pub(crate) fn new(
         (session, address): (Session, SocketAddr),
         (tables, trail): (Rc<Tables>, Option<Trail>),
@@ -217,9 +217,8 @@ impl Side {
         }
     }
 
-    /// Begins again with a new session: whatever is open goes out once more, if the LUN still is the same.
-    /// All that this crate asks of a target can be asked twice; the same blocks are read or written with the
-    /// same bytes.
+    /// Continues with a new session: every outstanding request is issued again, if the LUN's identity is unchanged.
+    /// All requests of this crate are idempotent: the same blocks are read, or written with the same bytes.
     pub(crate) fn begin_again(&mut self, session: Session, address: SocketAddr) {
         (self.session, self.address) = (session, address);
         (self.leave, self.logged_out, self.refusal) = (None, None, None);
@@ -227,7 +226,7 @@ impl Side {
         self.room = Room::OPEN;
         self.again.clear();
         self.refused.clear();
-        // It was told of connections that are gone.
+        // The notifications refer to connections of the lost session.
         self.told.clear();
         self.ask_first();
         self.go_on();
@@ -237,7 +236,8 @@ impl Side {
         }
     }
 
-    /// Whether another request may be issued: of a caller that keeps `depth` of them outstanding, or leaves that open.
+    /// Returns true if another request may be issued. `depth` is the workload's queue depth; with `None` the limit is
+    /// `outstanding_bytes`.
     pub(crate) fn has_room(&self, depth: Option<usize>, outstanding_bytes: u64) -> bool {
         let may_issue = self.refused.is_empty() && self.asking.is_none();
         may_issue
@@ -280,10 +280,10 @@ impl Side {
                     } else if !self.watch.is_aborting() && !is_fenced {
                         return Err(Error::Unfenced { address });
                     } else if !self.watch.is_aborting() {
-                        // A reset that was asked for on account of a command that has been answered meanwhile.
+                        // The reset was requested because of another command, which has been answered meanwhile.
                         self.put_back(token as usize, Attention::Reset);
                     }
-                    // Or the watch gives up the whole session with it.
+                    // Otherwise the watch gives up the session, and with it the command.
                 }
                 Event::Managed { .. } | Event::Pong => {}
             }
@@ -291,18 +291,18 @@ impl Side {
         Ok(())
     }
 
-    /// A command was ended without an answer, and is issued again.
+    /// Queues a command for another submission after the target ended it without a status.
     fn put_back(&mut self, token: usize, attention: Attention) {
         let open = &mut self.open[token];
         open.submitted = Instant::FAR_FUTURE;
         forget(&mut self.trail, open.itt);
         self.attend(token, attention);
-        // It may have been the last one that the questions waited for.
+        // The command may have been the last one that re-validation waited for.
         self.go_on();
     }
 
-    /// What a vendor says is for its own: a target of our kind tells of the windows that it sends with, and of the part of
-    /// a line that it leaves us.
+    /// Queues a vendor notification of a farlun target: a congestion window, or the share of a line that this
+    /// connection gets. Notifications of other targets are ignored.
     fn hear(&mut self, cid: u16, code: u8, data: &[u8]) {
         if self.session.params().peer_software.is_some()
             && self.told.len() < TOLD_MAX
@@ -313,7 +313,7 @@ impl Side {
     }
 
     fn log_out_within(&mut self, within: Duration) {
-        // The first word counts: a target that says it again does not give more time.
+        // The first request counts: a repetition does not extend the time.
         self.leave = self.leave.or(Some(Leave::LogOut { within }));
     }
 
@@ -340,7 +340,7 @@ impl Side {
         let is_aborted = status == Status::TASK_ABORTED || checked.is_some_and(is_aborted);
         let is_early =
             matches!(status, Status::BUSY | Status::TASK_SET_FULL) || checked.is_some_and(is_early);
-        // Time alone does not bound those that are aborted while others end well.
+        // The timeout alone does not bound retries of aborted commands while other commands succeed.
         let may_be_again = is_early || is_aborted && open.attentions < ATTENTIONS_MAX;
         self.has_refused |= matches!(status, Status::BUSY | Status::TASK_SET_FULL);
         if may_be_again && self.may_wait() {
@@ -368,7 +368,7 @@ impl Side {
         let result = match (response, status, short_bytes.or(overflow_bytes)) {
             (0, Status::GOOD, None) => Ok(()),
             (0, _, None) if checked.is_some_and(is_done) => Ok(()),
-            // What it has no command to empty is no cache that would lose anything.
+            // A LUN without SYNCHRONIZE CACHE is treated as one without a volatile cache.
             (0, _, None) if request.is_flush() && checked.is_some_and(is_unknown) => {
                 self.is_without_flush = true;
                 Ok(())
@@ -384,7 +384,7 @@ impl Side {
         Ok(())
     }
 
-    /// The callers of what has ended are about to be told.
+    /// Records the time at which the callers of completed requests are notified.
     pub(crate) fn tell(&mut self) {
         if let Some(trail) = &mut self.trail {
             self.now = clock::now();
@@ -392,8 +392,8 @@ impl Side {
         }
     }
 
-    /// What a caller is told. Where requests are followed through the layers, a request ends for all tables at the
-    /// same time, at which its caller is told.
+    /// Records a completed request in the table `io` and returns it for its caller. With tracing, its completion time
+    /// is the time of the caller's notification, so that it is the same in all tables.
     pub(crate) fn told(&self, mut completed: Completed) -> Completed {
         if self.trail.is_some() {
             completed.completed = self.now;
@@ -411,7 +411,7 @@ impl Side {
         completed
     }
 
-    /// Notes that the target has no room; `false` if that has gone on for too long.
+    /// Notes a refusal for lack of resources; returns `false` if refusals have lasted for the timeout.
     fn may_wait(&mut self) -> bool {
         let now = self.now;
         let refusal = self.refusal.get_or_insert(Refusal { since: now, wait: REFUSED_MIN, until: now });
@@ -422,7 +422,7 @@ impl Side {
         now.since(refusal.since) < self.timeout
     }
 
-    /// When commands that were refused are issued again.
+    /// Time at which refused commands are issued again.
     pub(crate) fn retry_at(&self) -> Option<Instant> {
         match self.refusal {
             _ if self.refused.is_empty() => None,
@@ -449,24 +449,24 @@ fn is_attention(sense: &Sense) -> bool {
     sense.key == SenseKey::UnitAttention
 }
 
-/// Whether the command was ended for a reason of the target's own, and may be issued again.
+/// Returns true if the target aborted the command for a reason of its own, so that a retry is allowed.
 fn is_aborted(sense: Sense) -> bool {
     sense.key == SenseKey::AbortedCommand && !sense.deferred
 }
 
-/// Whether the unit is about to be ready: it starts, or one controller takes over from another.
+/// Returns true if the unit is becoming ready (NOT READY): it starts up, or an asymmetric access state changes.
 fn is_early(sense: Sense) -> bool {
     sense.key == SenseKey::NotReady
         && !sense.deferred
         && matches!((sense.asc, sense.ascq), (0x04, 0x01 | 0x0a))
 }
 
-/// Whether the command was carried out all the same (SPC-4 section 4.5.6).
+/// Returns true if the command was executed in spite of its sense data (SPC-4 section 4.5.6).
 fn is_done(sense: Sense) -> bool {
     matches!(sense.key, SenseKey::RecoveredError | SenseKey::NoSense) && !sense.deferred
 }
 
-/// Whether the LUN has no such command.
+/// Returns true if the LUN does not support the operation code.
 fn is_unknown(sense: Sense) -> bool {
     (sense.key, sense.asc, sense.ascq) == (SenseKey::IllegalRequest, 0x20, 0x00)
 }
@@ -484,7 +484,7 @@ impl Receiver for AtPort<'_> {
         let fault = |source| Error::Fault { address, source };
         let pdu = Pdu::parse(header).map_err(|error| fault(error.into()))?;
         let segment = self.side.session.segment(self.port.cid, &pdu).map_err(fault)?;
-        // A pong is a sign of life, but no progress; nor is what a target says unasked.
+        // A NOP-In is a sign of life but no progress of a command, and neither is an unsolicited PDU.
         if matches!(pdu, Pdu::DataIn(_) | Pdu::ScsiResponse(_) | Pdu::R2t(_)) {
             self.side.watch.progress(self.port.cid, self.side.now);
         }
@@ -504,7 +504,7 @@ impl Receiver for AtPort<'_> {
     }
 
     fn space(&mut self, place: &Place, offset_bytes: usize, len_bytes: usize) -> &mut [u8] {
-        // A large segment takes its time on a slow path; every part of it is a sign of life.
+        // A large segment takes long on a slow path; each part received is a sign of life.
         self.port.pulse.hear(self.side.now);
         self.side.watch.progress(self.port.cid, self.side.now);
         match &mut self.side.open[place.token].request.body {

@@ -1,4 +1,4 @@
-//! A portal looked at: the targets that it names, and the LUNs of each.
+//! Survey of a portal: its targets, and the LUNs of each.
 
 use std::net::Ipv6Addr;
 
@@ -15,34 +15,33 @@ use crate::options::Options;
 use crate::tables::Tables;
 use crate::url::Url;
 
-/// Portals that a target is looked for at, besides the one that was asked: each may be silent for as long as there is
-/// time.
+/// Maximum number of further portals at which a target is tried: each may be silent until the timeout.
 const PORTALS_MAX: usize = 4;
 
-/// A target's LUNs.
+/// LUNs of a target.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// The target, where it was found.
+    /// URL at which the target was found.
     pub url: Url,
-    /// Its LUNs, as it lists them.
+    /// LUNs in the order of REPORT LUNS.
     pub luns: Vec<FoundLun>,
 }
 
 /// A LUN of a target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FoundLun {
-    /// Its number.
+    /// LUN number.
     pub number: u16,
-    /// Size in bytes; `None` of one that is no disk, or does not say.
+    /// Size in bytes; `None` for other devices than disks, and for an unknown size.
     pub bytes: Option<u64>,
-    /// Peripheral device type (SPC-5 table 147), if it says.
+    /// Peripheral device type (SPC-5 table 147), if known.
     pub device_type: Option<u8>,
-    /// True if it takes no writes.
+    /// The LUN is write-protected.
     pub is_write_protected: bool,
 }
 
 impl FoundLun {
-    /// Its kind in words: `disk`, or what else it is.
+    /// Kind of the device in words, such as `disk`.
     pub fn kind(&self) -> &'static str {
         match self.device_type {
             None => "unknown",
@@ -52,7 +51,7 @@ impl FoundLun {
     }
 }
 
-/// Asks a portal which targets it has.
+/// Returns the targets of a portal by SendTargets.
 pub fn discover(url: &Url, options: &Options) -> Result<Vec<DiscoveredTarget>, Error> {
     let mut client = log_in(Session::Discovery, url, options)?;
     let text = client.text(discovery::request())?;
@@ -64,9 +63,9 @@ pub fn discover(url: &Url, options: &Options) -> Result<Vec<DiscoveredTarget>, E
     Ok(targets)
 }
 
-/// The LUNs of a target that the portal at `url` has named. It is looked for there first, because what it is said to be
-/// at need not be where we can reach it; and then where it is said to be, because a portal may name targets that are
-/// at others.
+/// LUNs of a target that the portal at `url` has reported. The target is tried at that portal first, since its reported
+/// addresses may be unreachable from here, and then at its reported addresses, since a portal may report targets of
+/// other portals.
 pub fn luns(url: &Url, target: &DiscoveredTarget, options: &Options) -> Result<Found, Error> {
     let here = Url { target: Some(target.name.clone()), lun: None, ..url.clone() };
     let refused = match luns_at(&here, &target.name, options) {
@@ -79,7 +78,7 @@ pub fn luns(url: &Url, target: &DiscoveredTarget, options: &Options) -> Result<F
     others.find_map(|there| luns_at(&there, &target.name, options).ok()).ok_or(refused)
 }
 
-/// An address of the link, as seen from here: with the zone that its portal was reached by (RFC 4007 section 11.2).
+/// Adds the zone of the portal to a link-local address (RFC 4007 section 11.2).
 fn zoned(host: &str, portal: &str) -> String {
     let is_of_link = host.parse::<Ipv6Addr>().is_ok_and(|address| address.is_unicast_link_local());
     match portal.split_once('%') {
@@ -100,11 +99,11 @@ fn luns_at(url: &Url, target: &str, options: &Options) -> Result<Found, Error> {
     Ok(Found { url: url.clone(), luns })
 }
 
-/// One LUN: of a disk its size, and whether it takes writes.
+/// One LUN, with the size and write protection of a disk.
 fn look(client: &mut Client, number: u16) -> Result<FoundLun, Error> {
     let inquiry = optional(inquire(client, None))?.and_then(|data| StandardInquiry::parse(&data).ok());
     let device_type = inquiry.map(|inquiry| inquiry.device_type);
-    // What a controller or an enclosure answers to READ CAPACITY is no size.
+    // A controller or an enclosure reports no meaningful capacity.
     if device_type.is_some_and(|code| !is_disk(code)) {
         return Ok(FoundLun { number, bytes: None, device_type, is_write_protected: false });
     }
@@ -113,7 +112,7 @@ fn look(client: &mut Client, number: u16) -> Result<FoundLun, Error> {
     Ok(FoundLun { number, bytes, device_type, is_write_protected: is_write_protected(client)? })
 }
 
-/// Whether the portal does not have the target, as far as its refusal tells; the codes for that differ.
+/// Returns true if the refusal suggests that the portal does not have the target; targets use different status codes.
 fn may_be_elsewhere(error: &Error) -> bool {
     use login_status::{AUTHENTICATION_FAILURE, AUTHORIZATION_FAILURE};
     let Error::Login { source, .. } = error else { return false };
@@ -123,7 +122,7 @@ fn may_be_elsewhere(error: &Error) -> bool {
     source.refusal().is_some_and(|status| !is_final(status))
 }
 
-/// One session without tables.
+/// Opens a session without tables.
 fn log_in(session: Session, url: &Url, options: &Options) -> Result<Client, Error> {
     let tables = Tables::create(None, Default::default())?;
     connect::session(&destination(session, url, options)?, 0, options, &tables)

@@ -1,5 +1,5 @@
-//! The tables that the sessions of one command record, `sockets`, `sessions`, `io`, `layers` and `pdus`: one file
-//! each, however many sessions there are.
+//! Tables of a command: `sockets`, `sessions`, `io`, `layers` and `pdus`. All sessions of the command record in the
+//! same files.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -10,7 +10,7 @@ use event::{Host, Io, Sink, SocketSample};
 use tables::manifest::Trace;
 use tables::{Recorder, Spool, TableError};
 
-/// The tables, if any were asked for.
+/// The tables, if recording is enabled.
 pub(crate) struct Tables {
     open: Option<RefCell<Open>>,
     tracer: Option<Rc<Tracer>>,
@@ -42,12 +42,12 @@ impl Tables {
         }
     }
 
-    /// Where requests are followed through the layers, if anywhere.
+    /// Recorder of the requests' times in each layer, if enabled.
     pub(crate) fn tracer(&self) -> Option<&Rc<Tracer>> {
         self.tracer.as_ref()
     }
 
-    /// Completes the files, if nobody else records in them any more.
+    /// Completes the files, unless another session still records in them.
     pub(crate) fn finish(tables: Rc<Tables>) -> Result<Option<Trace>, TableError> {
         let Some(Tables { open: Some(open), tracer: Some(tracer) }) = Rc::into_inner(tables) else {
             return Ok(None);

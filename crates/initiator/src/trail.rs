@@ -1,7 +1,7 @@
-//! What the requests of a session went through at this end, from the caller to the socket and back: the rows
-//! `near` of the tables `layers` and `pdus`.
+//! Times of a session's requests at the initiator, from the caller to the socket and back: the rows `near` of the
+//! tables `layers` and `pdus`.
 //!
-//! It is told what happens and when; nothing here decides anything, and a session without it works the same.
+//! The recorder only observes events and their times; sessions without it behave the same.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -14,27 +14,28 @@ use wire::iscsi::{Lun, Pdu};
 
 use crate::side::Open;
 
-/// A session's requests.
+/// Recorder of a session's requests.
 pub(crate) struct Trail {
     ledger: Ledger<NearTimes>,
-    /// Commands that the window has not let go, the oldest first; `None` for those that move nothing and have no rows.
+    /// Commands that wait for the command window, the oldest first; `None` for commands without data, which have no
+    /// rows.
     queued: VecDeque<Option<Place>>,
-    /// Commands that it has let go and that are not sent.
+    /// Number of commands inside the command window that have not been sent.
     granted: u32,
-    /// Requests whose caller is about to be told.
+    /// Completed requests whose callers have not been notified.
     ended: Vec<Place>,
-    /// When what is being received was read.
+    /// Time at which the data being processed were read from the socket.
     came: Instant,
 }
 
 impl Trail {
-    /// For a session, by its number in the tables.
+    /// Creates the recorder of a session, by its number in the tables.
     pub(crate) fn new(tracer: Rc<Tracer>, session: u64) -> Trail {
         let ledger = Ledger::new(tracer, session);
         Trail { ledger, queued: VecDeque::new(), granted: 0, ended: Vec::new(), came: Instant::ZERO }
     }
 
-    /// The session was lost and made again: what is open will be submitted once more.
+    /// Continues after a reconnect: outstanding requests will be submitted again.
     pub(crate) fn begin_again(&mut self, session: u64) {
         self.ledger.begin_again(session);
         self.queued.clear();
@@ -42,7 +43,7 @@ impl Trail {
         self.granted = 0;
     }
 
-    /// A request was given to the session, which calls it `itt`.
+    /// Notes that a request was submitted to the session with the Initiator Task Tag `itt`.
     pub(crate) fn submitted(&mut self, itt: u32, open: &Open, lun: Lun, now: Instant) {
         let Some(op) = open.request.op() else { return self.queued.push_back(None) };
         let place = self.ledger.begin(Layers {
@@ -60,25 +61,25 @@ impl Trail {
         self.queued.push_back(Some(place));
     }
 
-    /// Lets those go that the command window lets go, which has room for as many as `session` says.
+    /// Marks the commands for which the command window has room.
     pub(crate) fn grant(&mut self, session: &Session, now: Instant) {
         let room = session.command_room();
         while self.granted < room {
             let Some(place) = self.queued.pop_front() else { return };
             match place.and_then(|place| self.ledger.at(place)) {
-                // Sent before others that had waited longer: it has been counted.
+                // The command was sent ahead of older ones, and has been counted.
                 Some(request) if request.times.started != Instant::ZERO => {}
                 Some(request) => {
                     request.times.granted = now;
                     self.granted += 1;
                 }
-                // Commands that move nothing are few and sent at once.
+                // Commands without data are few and sent at once.
                 None => {}
             }
         }
     }
 
-    /// A PDU is handed to the sender.
+    /// Notes that a PDU is passed to the sender.
     pub(crate) fn sends(&mut self, cid: u16, pdu: &Pdu, now: Instant) -> Option<Mark> {
         let connection = u32::from(cid);
         let Pdu::ScsiCommand(command) = pdu else {
@@ -106,7 +107,7 @@ impl Trail {
         self.ledger.sends(connection, pdu, (Some(command.cmd_sn), Some(place)), now)
     }
 
-    /// The socket has taken a PDU.
+    /// Notes that the socket has accepted a PDU.
     pub(crate) fn departed(&mut self, departed: &Departed) {
         let place = self.ledger.departed(departed);
         if let Some(request) = place.and_then(|place| self.ledger.at(place)) {
@@ -115,17 +116,17 @@ impl Trail {
         }
     }
 
-    /// TCP's times of a PDU are known.
+    /// Notes the kernel's timestamps of a PDU.
     pub(crate) fn stamped(&mut self, stamped: &Stamped) {
         self.ledger.stamped(stamped);
     }
 
-    /// What is received from now on was read then.
+    /// Sets the time at which the following data were read.
     pub(crate) fn came(&mut self, at: Instant) {
         self.came = at;
     }
 
-    /// A header has come.
+    /// Notes the arrival of a PDU header.
     pub(crate) fn header(&mut self, pdu: &Pdu) {
         if let Pdu::DataIn(_) | Pdu::R2t(_) = pdu
             && let Some(request) = self.ledger.find(pdu.itt())
@@ -138,7 +139,7 @@ impl Trail {
         }
     }
 
-    /// A PDU has come as a whole.
+    /// Notes the arrival of a whole PDU.
     pub(crate) fn pdu(&mut self, cid: u16, pdu: &Pdu, span: Span) {
         let has_status = match pdu {
             Pdu::DataIn(data) => Some(data.status.is_some()),
@@ -160,7 +161,7 @@ impl Trail {
         self.ledger.receives(u32::from(cid), pdu, cmd_sn, (span, self.came));
     }
 
-    /// A request has ended, and its caller is about to be told.
+    /// Notes the completion of a request, whose caller will be notified.
     pub(crate) fn ended(&mut self, itt: u32, status: u8) {
         let Some(place) = self.ledger.close(itt) else { return };
         if let Some(request) = self.ledger.at(place) {
@@ -169,7 +170,7 @@ impl Trail {
         self.ended.push(place);
     }
 
-    /// The callers are told.
+    /// Notes the notification of the callers of all completed requests.
     pub(crate) fn tell(&mut self, now: Instant) {
         while let Some(place) = self.ended.pop() {
             if let Some(request) = self.ledger.at(place) {
@@ -179,12 +180,12 @@ impl Trail {
         }
     }
 
-    /// A request is submitted again later, under another name.
+    /// Drops a request that is submitted again later with another tag.
     pub(crate) fn forget(&mut self, itt: u32) {
         self.ledger.forget(itt);
     }
 
-    /// The session is over.
+    /// Ends the record of the session.
     pub(crate) fn close(&mut self) {
         self.ledger.end_all();
     }

@@ -1,34 +1,34 @@
-//! `iscsi://[user[%secret]@]host[:port][/iqn[/lun]]`, as libiscsi and QEMU write it. The secret is never shown
-//! again, neither in errors nor by `Display`.
+//! `iscsi://[user[%secret]@]host[:port][/iqn[/lun]]`, as libiscsi and QEMU write it. The secret is never printed, neither in
+//! errors nor by `Display`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use proto::login::Secret;
 
-/// The port of iSCSI.
+/// Default TCP port of iSCSI.
 const PORT: u16 = 3260;
 /// Longest iSCSI name (RFC 7143 section 4.2.7.1).
 const NAME_MAX_BYTES: usize = 223;
 
-/// Where a target or one of its LUNs is.
+/// Address of a target or of one of its LUNs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Url {
-    /// Name to prove ourselves with (CHAP).
+    /// CHAP user name.
     pub user: Option<String>,
-    /// Its secret; may come from elsewhere.
+    /// CHAP secret of the user; may be given by other means.
     pub secret: Option<Secret>,
-    /// Name or address; an IPv6 address without its brackets.
+    /// Host name or address; an IPv6 address without brackets.
     pub host: String,
     /// TCP port.
     pub port: u16,
-    /// Name of the target; discovery needs none.
+    /// Target name; discovery needs none.
     pub target: Option<String>,
     /// LUN number.
     pub lun: Option<u16>,
 }
 
-/// Why a text is no such URL.
+/// Error of a text that is no such URL.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("'{url}' is no iSCSI URL: {problem}; expected iscsi://HOST[:PORT]/IQN/LUN")]
 pub struct UrlError {
@@ -46,11 +46,11 @@ impl FromStr for Url {
 
 fn parse(url: &str) -> Result<Url, &'static str> {
     let rest = url.strip_prefix("iscsi://").ok_or("it does not begin with iscsi://")?;
-    // A secret may hold any character; an `@` after it is nowhere else.
+    // A secret may contain any character; an `@` cannot occur after it.
     let (login, rest) = rest.rsplit_once('@').map_or((None, rest), |(login, rest)| (Some(login), rest));
     let (user, secret) = match login.map(|login| login.split_once('%').unwrap_or((login, ""))) {
         None => (None, None),
-        // Said without the name: what follows the colon may be meant as a secret.
+        // The message omits the name: the text after the colon may be meant as a secret.
         Some((user, _)) if user.contains(':') && !user.starts_with("iqn.") => {
             return Err("the user name has a colon in it; a secret is set off by %, as in user%secret@");
         }
@@ -74,7 +74,7 @@ fn parse(url: &str) -> Result<Url, &'static str> {
     if host.is_empty() {
         return Err("the host is missing");
     }
-    // An IPv6 zone may have one, but only within brackets.
+    // An IPv6 zone may contain a `%`, but only within brackets.
     if host.contains('%') && !authority.starts_with('[') {
         return Err("the host has a % in it; is @HOST missing behind user%secret?");
     }
@@ -99,10 +99,10 @@ fn parse(url: &str) -> Result<Url, &'static str> {
 }
 
 impl Url {
-    /// The target and LUN that it names.
+    /// Target name and LUN of the URL.
     ///
     /// # Errors
-    /// If it names none.
+    /// The URL has no target or no LUN.
     pub fn unit(&self) -> Result<(&str, u16), UrlError> {
         let wrong = |problem| UrlError { url: self.to_string(), problem };
         let target = self.target.as_deref().ok_or_else(|| {

@@ -1,12 +1,13 @@
-//! Commands that are never answered although the target is alive: found by the clock, aborted (RFC 7143
-//! section 11.5.1, ABORT TASK), and given up with the session. If the target has no such function, or does not answer that
-//! either, the LUN is reset before that (LOGICAL UNIT RESET), so that nothing of the command comes later. Whoever shares
-//! the LUN loses its tasks by that, so an abort that is refused for another reason is not followed by it. Where the unit has
-//! told that others have ended commands, one from before that is looked after sooner, and is issued again once its abort is done.
+//! Detection of commands that are never answered although the target is alive. Such a command is aborted (RFC 7143
+//! section 11.5.1, ABORT TASK), and the session is given up. If the target does not support the abort or does not
+//! answer, the LUN is reset first (LOGICAL UNIT RESET), so that no data of the command arrive later. A LUN reset also
+//! ends the tasks of other initiators, so an abort that is refused for another reason is not followed by a reset. After
+//! a unit attention that other commands may have been ended, older commands are checked sooner, and are issued again
+//! once their abort is done.
 //!
-//! A slow path is no reason: a command is overdue only if nothing at all moves any more on its own connection, or if
-//! others that were submitted much later have overtaken it there. What another connection does says nothing: it may be
-//! much faster, and it moves although this one has lost something.
+//! A slow path does not make a command overdue. A command is overdue only if its connection makes no progress at all,
+//! or if commands submitted much later have completed before it on the same connection. Progress on other connections
+//! does not count: they may be much faster, and do not stall when this connection has lost data.
 
 use std::time::Duration;
 
@@ -16,32 +17,32 @@ use wire::iscsi::task_response;
 
 use crate::side::Open;
 
-/// A flush may take so many times as long as others, and what waits for it as well.
+/// Factor of the timeout of a flush, and of commands that may wait for a flush.
 pub(crate) const FLUSH_TIMES: u32 = 4;
 
-/// Whether the target is to make something durable.
+/// Returns true if a flush is outstanding.
 pub(crate) fn is_flushing(open: &Slab<Open>) -> bool {
     open.iter().any(|(_, open)| open.request.is_flush())
 }
 
-/// What has been seen of a session's commands.
+/// Progress of a session's commands.
 #[derive(Clone, Debug)]
 pub(crate) struct Watch {
-    /// When data or an answer was last on its way, on whatever connection.
+    /// Time of the last data or status, on any connection.
     moved: Instant,
-    /// By CID, as far as they have carried anything.
+    /// Progress by CID, up to the highest connection that has carried a command.
     ways: Vec<Way>,
     aborting: Option<Aborting>,
-    /// When the unit last told that commands may have ended without a word.
+    /// Time of the last unit attention that commands may have been ended without a status.
     swept: Instant,
 }
 
-/// What has been seen of a connection's commands.
+/// Progress of a connection's commands.
 #[derive(Clone, Copy, Debug)]
 struct Way {
-    /// When data or an answer was last on its way there, or nothing was owed.
+    /// Time of the last data or status on the connection, or the last time at which nothing was outstanding on it.
     moved: Instant,
-    /// When the latest-submitted of the commands that it has completed was submitted.
+    /// Latest time of submission among the completed commands.
     latest: Instant,
 }
 
@@ -49,40 +50,40 @@ struct Way {
 struct Aborting {
     token: u64,
     since: Instant,
-    /// How long its answer might have taken.
+    /// Time limit that the command exceeded.
     limit: Duration,
     name: &'static str,
     response: Option<u8>,
-    /// There is no abort, or it was not answered, so a reset was asked for: when, and what came of it.
+    /// LUN reset after an abort that is unsupported or unanswered: time of the request, and its response.
     reset: Option<(Instant, Option<u8>)>,
 }
 
-/// What to do.
+/// Result of a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Finding {
-    /// Nothing.
+    /// Nothing is overdue.
     Fine,
     /// Abort this command.
     Abort(u64),
     /// Reset the LUN.
     Reset,
-    /// The command that is named was not answered, and this became of its abort.
+    /// Give up the session: the named command was not answered, and its abort had this outcome.
     GiveUp(&'static str, Abort),
 }
 
-/// What became of an abort.
+/// Outcome of an abort.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Abort {
-    /// The target has given the command up.
+    /// The target has ended the command.
     Done,
-    /// It does not, and has not reset the LUN.
+    /// The target refused the abort, and the LUN was not reset.
     Refused {
-        /// One of [`wire::iscsi::task_response`].
+        /// Response code, one of [`wire::iscsi::task_response`].
         response: u8,
     },
-    /// It did not do that either, and has reset the LUN.
+    /// The abort failed, and the target reset the LUN.
     Reset,
-    /// It did not answer that either, and did not reset the LUN.
+    /// The target did not answer the abort, and the LUN was not reset.
     Unanswered,
 }
 
@@ -91,13 +92,13 @@ impl Watch {
         Watch { moved: now, ways: Vec::new(), aborting: None, swept: Instant::ZERO }
     }
 
-    /// Nothing was owed until now.
+    /// Starts measuring: nothing was outstanding until now.
     pub(crate) fn begin(&mut self, now: Instant) {
         self.moved = now;
         self.ways.iter_mut().for_each(|way| way.moved = now);
     }
 
-    /// Data or an answer is on its way on this connection.
+    /// Notes data or a status on a connection.
     pub(crate) fn progress(&mut self, cid: u16, now: Instant) {
         self.moved = now;
         self.way(cid).moved = now;
@@ -111,20 +112,21 @@ impl Watch {
         &mut self.ways[cid]
     }
 
-    /// A command that was submitted then is answered on this connection. If it was to be aborted, it need not be any
-    /// more.
+    /// Notes the completion of a command on a connection, with the time of its submission. An abort of the command is
+    /// dropped.
     pub(crate) fn completed(&mut self, token: u64, cid: u16, submitted: Instant) {
         let way = self.way(cid);
         way.latest = way.latest.max(submitted);
         self.aborting = self.aborting.filter(|aborting| aborting.token != token);
     }
 
-    /// The unit tells that another initiator, or a reset, has ended commands.
+    /// Notes a unit attention that another initiator, or a reset, has ended commands.
     pub(crate) fn sweep(&mut self, now: Instant) {
         self.swept = now;
     }
 
-    /// The abort of a command is done. True if it had ended so before, and is to be issued again.
+    /// Handles the end of an aborted command. Returns true if the command had been ended by another initiator or a
+    /// reset, and is to be issued again.
     pub(crate) fn let_go(&mut self, token: u64, open: &Open) -> bool {
         let is_swept = |aborting: &mut Aborting| {
             aborting.token == token && aborting.reset.is_none() && open.submitted < self.swept
@@ -132,32 +134,32 @@ impl Watch {
         self.aborting.take_if(is_swept).is_some()
     }
 
-    /// The target has answered the abort of a command.
+    /// Notes the response to an abort.
     pub(crate) fn answered(&mut self, token: u64, response: u8) {
         if let Some(aborting) = self.aborting.as_mut().filter(|aborting| aborting.token == token) {
             aborting.response = Some(response);
         }
     }
 
-    /// Whether a command is being aborted: the session will be given up unless it is answered.
+    /// Returns true if an abort is pending: the session is given up unless the command is answered.
     pub(crate) fn is_aborting(&self) -> bool {
         self.aborting.is_some()
     }
 
-    /// How long the answer to the command that is being aborted might have taken.
+    /// Time limit of the command that is being aborted.
     pub(crate) fn limit(&self) -> Option<Duration> {
         self.aborting.map(|aborting| aborting.limit)
     }
 
-    /// The target has answered the reset of the LUN.
+    /// Notes the response to the LUN reset.
     pub(crate) fn reset_answered(&mut self, response: u8) {
         if let Some(Aborting { reset: Some((_, answer)), .. }) = &mut self.aborting {
             *answer = Some(response);
         }
     }
 
-    /// Looks at the clock. `carrier` is the connection that a command has, `patience` how long an abort and a reset may
-    /// take together.
+    /// Checks the time limits. `carrier` returns the connection of a command; `patience` is the maximum time of an
+    /// abort and a reset together.
     pub(crate) fn check(
         &mut self,
         now: Instant,
@@ -189,13 +191,13 @@ impl Watch {
             };
         }
         self.rest(now, open, &carrier);
-        // A cache may have much to write, and what is written meanwhile waits for it.
+        // A cache may have much to write, and concurrent writes wait for the flush.
         let limit = if is_flushing(open) { timeout * FLUSH_TIMES } else { timeout };
         let swept = self.swept;
         let limit_of = |open: &Open| if open.submitted < swept { limit.min(patience) } else { limit };
         let is_overdue = |open: &Open| {
             let limit = limit_of(open);
-            // One that has no connection waits for the target to let it go, which it does on any.
+            // A command without a connection is released by the target's command window, which moves on any connection.
             let way = carrier(open).and_then(|cid| self.ways.get(usize::from(cid)));
             let is_overtaken = way.is_some_and(|way| way.latest >= open.submitted + limit / 2);
             let moved = way.map_or(self.moved, |way| way.moved);
@@ -213,7 +215,7 @@ impl Watch {
         }
     }
 
-    /// A connection that carries nothing owes nothing: what is to be late on it begins now at the earliest.
+    /// Restarts the time limit of connections without outstanding commands.
     fn rest(&mut self, now: Instant, open: &Slab<Open>, carrier: impl Fn(&Open) -> Option<u16>) {
         let mut owes = vec![false; self.ways.len()];
         for cid in open.iter().filter_map(|(_, open)| carrier(open)) {
@@ -258,7 +260,7 @@ mod tests {
         submitted.iter().map(open).enumerate().collect()
     }
 
-    /// Looks at commands of one connection.
+    /// Checks commands of one connection.
     fn check(watch: &mut Watch, now: Instant, open: &Slab<Open>) -> Finding {
         watch.check(now, open, |_| Some(0), (LIMIT, PATIENCE))
     }
@@ -332,7 +334,7 @@ mod tests {
         assert_eq!(check(&mut watch, at(3), &open), Finding::Abort(0));
         assert!(!watch.let_go(1, &open[0]), "another");
         assert!(watch.let_go(0, &open[0]) && !watch.is_aborting());
-        // What came later has the time that all have, and is given up.
+        // Commands submitted after the unit attention have the usual time limit, and the session is given up.
         open.remove(0);
         assert_eq!(check(&mut watch, at(11), &open), Finding::Fine);
         assert_eq!(check(&mut watch, at(12), &open), Finding::Abort(1));

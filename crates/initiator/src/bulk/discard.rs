@@ -1,5 +1,5 @@
-//! UNMAP of a range (SBC-4 section 5.32): the workload behind `farlun discard`. Each command covers as much as the block
-//! limits of the LUN allow, since each costs a round trip.
+//! UNMAP of a range (SBC-4 section 5.32): the workload behind `farlun discard`. Each command covers as much as the
+//! block limits of the LUN allow, since each costs a round trip.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::disk::UnmapLimits;
 use crate::error::Error;
 use crate::request::{Body, Completed, Request, Workload};
 
-/// Commands outstanding. Several hide the round trip where the LUN takes a few MiB a command; a target works on all of them
-/// at once, so there are not many.
+/// Number of outstanding commands. Several hide the round trip if the LUN limits a command to a few MiB; the number is
+/// small because a target executes all of them at once.
 const OUTSTANDING: usize = 8;
 
 /// Discards a range.
@@ -39,12 +39,12 @@ impl<'a> Discard<'a> {
         Discard { range, limits, buffers, next_bytes: 0, done_bytes: 0, commands: 0, progress }
     }
 
-    /// Commands that it took.
+    /// Number of commands issued.
     pub fn commands(&self) -> u64 {
         self.commands
     }
 
-    /// Blocks of the command whose first byte this is.
+    /// Blocks of the command that starts at this byte.
     fn blocks_at(&self, offset_bytes: u64) -> u32 {
         let end_bytes = self.range.offset_bytes + self.range.len_bytes;
         let block = u64::from(self.limits.block_len_bytes);

@@ -1,5 +1,5 @@
-//! Whole ranges between a LUN and a file: the workloads behind `farlun read` and `farlun write`. The
-//! file is read ahead, or written behind, by a thread of its own, so that neither waits for the other.
+//! Transfers of ranges between a LUN and a file: the workloads behind `farlun read` and `farlun write`. A thread reads
+//! the file ahead, or writes it behind, so that disk and network do not wait for each other.
 
 mod discard;
 
@@ -21,7 +21,7 @@ use crate::request::{Body, Completed, Request, Workload};
 
 pub use discard::Discard;
 
-/// A stretch of a LUN.
+/// A range of a LUN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Range {
     /// Its first byte; a multiple of the block length.
@@ -30,7 +30,7 @@ pub struct Range {
     pub len_bytes: u64,
 }
 
-/// Blocks that may wait for the file, or for the network.
+/// Maximum number of blocks that wait for the file or the network.
 const WAITING_BLOCKS: usize = 64;
 /// Poll interval while the file reader has no block yet.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
@@ -45,14 +45,14 @@ pub struct ToFile<'a> {
     done_bytes: u64,
     blocks: Option<SyncSender<(u64, Buffer)>>,
     writer: Option<JoinHandle<io::Result<()>>>,
-    /// Blocks that the writer has no room for: the loop must not wait for a disk.
+    /// Blocks beyond the writer's queue: the event loop must not block on a disk.
     overflow: VecDeque<(u64, Buffer)>,
     now: Instant,
     progress: &'a mut dyn FnMut(u64),
 }
 
 impl<'a> ToFile<'a> {
-    /// Starts the thread that writes `file`. `progress` is told the bytes that have come.
+    /// Starts the thread that writes `file`. `progress` is called with the number of bytes received.
     pub fn new(
         range: Range,
         block_bytes: u32,
@@ -148,7 +148,7 @@ impl Workload for ToFile<'_> {
         self.overflow.push_back((at, block));
         self.hand_over();
         if self.blocks.is_none() {
-            // The writer has stopped, and joining it says why.
+            // The writer thread has stopped; joining it returns its error.
             self.finish().map_err(BulkError::File)?;
         }
         (self.progress)(self.done_bytes);
@@ -164,15 +164,15 @@ impl Workload for ToFile<'_> {
     }
 }
 
-/// Bytes that are written before the target is told to make them durable, at most: what is written again after a
-/// session was lost is never much more. Where sessions are lost before so much is written it is half of what was lost, or
-/// nothing would ever be durable; and twice as much after each flush.
+/// Maximum number of bytes between two flushes, which bounds the data written again after a reconnect. If sessions are
+/// lost before so much is written, the interval becomes half of the lost bytes, or nothing would ever become durable;
+/// each flush doubles it.
 const FLUSH_EVERY_BYTES: u64 = 1 << 30;
 
 /// Writes a file, from its start, to a range, and makes it durable.
 ///
-/// A target that lost its session may have been restarted, and then it has lost what was only in its cache.
-/// So all that was written since the last flush is written again when the session has been made again.
+/// A target that lost the session may have restarted and lost its volatile cache. After a reconnect all writes since
+/// the last flush are repeated.
 pub struct FromFile<'a> {
     range: Range,
     block_bytes: u32,
@@ -181,9 +181,9 @@ pub struct FromFile<'a> {
     file: Arc<File>,
     done_bytes: u64,
     blocks: Receiver<io::Result<Block>>,
-    /// Blocks to write again, by their offset in the file, once the reader is through.
+    /// Blocks to write again, by their offset in the file, after the reader has finished.
     again: Vec<u64>,
-    /// Blocks that were written since the last flush began, and those before that it is about.
+    /// Blocks written since the last flush was issued, and blocks that the outstanding flush covers.
     unflushed: Vec<u64>,
     flushing: Option<Vec<u64>>,
     flush_every_bytes: u64,
@@ -195,7 +195,7 @@ pub struct FromFile<'a> {
 }
 
 impl<'a> FromFile<'a> {
-    /// Starts the thread that reads `file`, which is as long as the range.
+    /// Starts the thread that reads `file`, whose length equals that of the range.
     pub fn new(
         range: Range,
         block_bytes: u32,
@@ -227,7 +227,7 @@ impl<'a> FromFile<'a> {
         })
     }
 
-    /// Bytes whose arrival the target has confirmed and that have not to be written again.
+    /// Bytes of completed writes, except those that have to be written again.
     pub fn done_bytes(&self) -> u64 {
         self.done_bytes
     }
@@ -242,7 +242,7 @@ impl<'a> FromFile<'a> {
         !self.unflushed.is_empty() && (is_last || unflushed_bytes >= self.flush_every_bytes)
     }
 
-    /// Why the file could not be read to its end.
+    /// Error of the file, if the file could not be read to its end.
     pub fn failure(&mut self) -> Option<io::Error> {
         self.failure.take()
     }
@@ -304,7 +304,7 @@ impl Workload for FromFile<'_> {
         (self.done_bytes == self.range.len_bytes && is_durable) || self.failure.is_some()
     }
 
-    /// The flush that is on its way again is of a target that may have nothing to flush any more.
+    /// The outstanding flush is issued again, but the blocks it covered may be lost.
     fn reconnected(&mut self) {
         let lost = self.flushing.iter_mut().flat_map(|blocks| blocks.drain(..));
         let lost: Vec<u64> = lost.chain(self.unflushed.drain(..)).collect();
@@ -353,13 +353,13 @@ fn len_at(at: u64, range_bytes: u64, block_bytes: u32) -> u64 {
     (range_bytes - at).min(block_bytes.into())
 }
 
-/// Why a range could not be moved.
+/// Error of a transfer.
 #[derive(Debug, thiserror::Error)]
 pub enum BulkError {
-    /// The session's side of it.
+    /// Error of the session.
     #[error(transparent)]
     Session(#[from] Error),
-    /// The file's side of it.
+    /// Error of the file.
     #[error(transparent)]
     File(io::Error),
 }

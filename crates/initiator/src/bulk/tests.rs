@@ -1,4 +1,4 @@
-//! Workloads without a session: requests are carried out here.
+//! Workloads without a session: the tests execute the requests.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -29,7 +29,7 @@ impl Disk {
     }
 }
 
-/// Writes a file while the target is restarted after so many answers.
+/// Writes a file while the target restarts after the given numbers of responses.
 fn write_with_restarts(restarts: &[u64]) -> (Disk, u64) {
     let mut file = tempfile::tempfile().expect("a temporary file");
     let len_bytes = BLOCKS * u64::from(BLOCK) - 512;
@@ -58,7 +58,7 @@ fn write_with_restarts(restarts: &[u64]) -> (Disk, u64) {
             Completed { request, issued: now, completed: now, transferred_bytes: 0, result: Ok(()) };
         work.done(completed).expect("nothing fails");
         if restarts.contains(&answers) {
-            // What is open is issued again by the session.
+            // The session issues outstanding requests again.
             disk.cache.clear();
             work.reconnected();
         }
@@ -74,7 +74,7 @@ fn write_with_restarts(restarts: &[u64]) -> (Disk, u64) {
 fn what_a_restarted_target_forgot_is_written_again() {
     let (disk, answers) = write_with_restarts(&[]);
     assert_eq!((disk.cache.len(), answers), (0, BLOCKS + 1), "once, and one flush");
-    // More often than it is written, for as long as it takes.
+    // More restarts than the file has blocks.
     let often: Vec<u64> = (1..1000).map(|count| 40 * count).collect();
     let (_, answers) = write_with_restarts(&often);
     assert!(answers < 10 * BLOCKS, "{answers}");

@@ -1,4 +1,4 @@
-//! Connections that have just logged in: put to work, and recorded.
+//! Setup of connections that have just logged in, and their records.
 
 use engine::Connection;
 use event::{Host, Instant, Login};
@@ -9,7 +9,7 @@ use crate::options::Options;
 use crate::side::{Payload, Place};
 use crate::tables::Tables;
 
-/// Connections at work, the first of them with CID `first`.
+/// Wraps connections, of which the first has the CID `first`.
 pub(super) fn lines(
     connections: Vec<Connection<Place, Payload>>,
     first: u16,
@@ -19,7 +19,7 @@ pub(super) fn lines(
     let is_stamped = tables.tracer().is_some_and(|tracer| tracer.sampling().pdus > 0);
     let line = |(cid, mut connection): (u16, Connection<Place, Payload>)| {
         if is_stamped {
-            // Without the kernel's times the others are good all the same.
+            // Without the kernel's timestamps the other data remain valid.
             let _ = connection.start_stamping();
         }
         Line::new(connection, cid, now)
@@ -27,7 +27,7 @@ pub(super) fn lines(
     (first..).zip(connections).map(line).collect()
 }
 
-/// Records what the connections of a session were made with.
+/// Records the login parameters of a session's connections.
 pub(super) fn note_logins(
     lines: &[Line],
     session: &Session,
@@ -47,7 +47,7 @@ pub(super) fn note_logins(
             queue_limit,
             ..session.params().recorded(Host::Near)
         };
-        // A socket that does not tell is found broken soon enough.
+        // A broken socket is detected soon enough without an error here.
         if let Ok(row) = line.connection.login(now, agreed) {
             tracer.login(&row);
         }

@@ -1,5 +1,5 @@
-//! The end of a session that somebody wants: the target, which asks for a logout or has dropped us, or the user,
-//! who has had enough. What follows a session that is only lost is in `recovery`.
+//! End of a session at the request of the target (a logout request, or an announced drop) or of the user. The recovery
+//! of a session that is only lost is in `recovery`.
 
 use engine::{Progress, Turn};
 use event::{Host, Instant};
@@ -11,7 +11,8 @@ use crate::line::Line;
 use crate::side::Leave;
 
 impl Client {
-    /// Does what the target wants: ends what is outstanding as far as there is time, logs out, stays away.
+    /// Handles a request of the target to leave: lets outstanding requests complete while there is time, logs out, and
+    /// stays away for Time2Wait.
     pub(super) fn leave(&mut self, now: Instant) -> Result<(), Error> {
         let address = self.side.address;
         if let Some(time2wait) = self.side.logged_out {
@@ -27,7 +28,7 @@ impl Client {
                     (self.options.notice)(&format!(
                         "{address} asked for a logout; the session is made again"
                     ));
-                    // The request for it has to arrive in time.
+                    // The logout request must arrive within the time limit.
                     let until = now + within.saturating_sub(self.min_rtt().unwrap_or_default());
                     self.side.session.send_no_more();
                     self.state = State::Draining { until };
@@ -36,7 +37,7 @@ impl Client {
                 }
             }
             State::Draining { until } => {
-                // What has not been sent is for the next session.
+                // Commands that were not sent are left to the next session.
                 if !self.side.session.awaits_answers() || now >= until {
                     let patience = self.lines.iter().map(|line| line.port.pulse.patience(self.side.timeout));
                     self.log_out(now + patience.max().unwrap_or_default());
@@ -58,8 +59,8 @@ impl Client {
         self.state = State::LoggingOut { until };
     }
 
-    /// A target may close as soon as it has seen the logout, and whatever it does about that, everything that
-    /// matters was answered before.
+    /// One turn of closing. A target may close the connection as soon as it has received the logout request: all
+    /// commands have completed before, so a lost connection is no error.
     pub(super) fn close_step(
         &mut self,
         until: Instant,
@@ -73,8 +74,8 @@ impl Client {
             Err(error) => return Err(error),
         };
         if !is_over {
-            // What is held back, the logout or what goes before it, must not wait for the end of our patience. Nobody looks
-            // at the connections any more, so their next samples do not count.
+            // A delayed PDU, such as the logout request, must not wait until the time limit. The connections are not
+            // sampled any more, so the times of their next samples do not count.
             let resumes = self.lines.iter().filter_map(|line| line.connection.resume_at());
             return Ok(Turn::WaitUntil(resumes.fold(until, Instant::min)));
         }
@@ -83,14 +84,14 @@ impl Client {
         Ok(Turn::Stop)
     }
 
-    /// Takes the connections out of the session, which closes them unless the caller keeps them; how they fared is recorded.
+    /// Removes the connections from the session and records a last sample of each. Dropping the result closes them.
     pub(super) fn hang_up(&mut self, now: Instant) -> Vec<Line> {
         self.min_rtt = self.min_rtt();
         self.growth.iter_mut().for_each(Growth::restart);
         let lines = std::mem::take(&mut self.lines);
         for line in &lines {
             if self.side.logged_out.is_some() {
-                // Nothing is owed to either side. A socket that is past caring is closed in any case.
+                // Both sides have completed everything. A failed socket is closed in any case.
                 let _ = net::tcp::abandon_on_close(line.connection.stream(), false);
             }
             if let Ok(sample) = line.connection.sample(now, Host::Near) {

@@ -1,6 +1,6 @@
-//! More connections of a session at work, where the caller leaves their number open: `control` says when, and the new
-//! one logs in (RFC 7143 section 6.3.1: same ISID, the session's TSIH, the next CID) in the session's loop while the
-//! others go on. One that cannot be had is the last that was tried.
+//! Additional connections of a running session with an automatic number of connections: `control` decides when, and the
+//! new connection logs in (RFC 7143 section 6.3.1: same ISID, the session's TSIH, the next CID) while the others
+//! continue. After a failed attempt there are no further ones.
 
 use control::{Connections, Traffic};
 use engine::Scratch;
@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::line::Line;
 use crate::options::Options;
 
-/// See the file's beginning.
+/// Chooser of the number of connections, with the connection in progress.
 pub(super) struct Growth {
     connections: Connections,
     tsih: u16,
@@ -25,7 +25,8 @@ pub(super) struct Growth {
 }
 
 impl Growth {
-    /// Of a session that was just made, and is `before` made again; `None` if there is nothing to choose.
+    /// Creates the chooser of a new session, or of one that continues `before` after a reconnect; `None` if the number
+    /// is fixed.
     pub(super) fn of(
         options: &Options,
         params: &Params,
@@ -33,7 +34,8 @@ impl Growth {
         before: Option<Growth>,
     ) -> Option<Growth> {
         let agreed = params.max_connections;
-        // Targets of others have trouble with several connections (LIO's end of such sessions): one, unless more were asked for.
+        // Other targets have trouble with several connections (LIO at the end of such sessions), so they get one by
+        // default.
         let may_grow = options.connections.is_none() && agreed > 1 && params.peer_software.is_some();
         let connections = before.map(|before| before.connections.again(agreed));
         may_grow.then(|| Growth {
@@ -43,33 +45,33 @@ impl Growth {
         })
     }
 
-    /// An end tells of a window that it sends with.
+    /// Passes a notification of a sender's congestion window to the chooser.
     pub(super) fn told(&mut self, host: Host, notice: &WindowNotice) {
         self.connections.told(host, notice);
     }
 
-    /// Nobody looks at the session until another load begins: a connection that is being made is given up, as it would be
-    /// when its time is over.
+    /// Gives up a connection in progress: the session is not served until the next load begins, so the attempt would
+    /// time out.
     pub(super) fn restart(&mut self) {
         self.dial = None;
         self.connections.restart();
     }
 
-    /// The socket of a connection that is being made is ready.
+    /// Handles readiness of the socket of a connection in progress.
     pub(super) fn ready(&mut self, ready: Ready) {
         if let Some(dial) = &mut self.dial {
             dial.ready(ready);
         }
     }
 
-    /// When to look at a connection that is being made, at the latest.
+    /// Deadline of a connection in progress.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.dial.as_ref().map(Dial::deadline)
     }
 }
 
 impl Client {
-    /// Shows the session as it is to who chooses the number of its connections.
+    /// Passes the session's statistics to the chooser.
     pub(super) fn watch_growth(&mut self, now: Instant) {
         let Some(growth) = &mut self.growth else { return };
         let told = self.lines.iter_mut().filter_map(|line| line.connection.take_notice());
@@ -87,7 +89,7 @@ impl Client {
         });
     }
 
-    /// Opens another connection when one is wanted, as far as that goes without waiting.
+    /// Opens another connection if the chooser requests one; never blocks.
     pub(super) fn grow(&mut self, scratch: &mut Scratch, now: Instant) {
         let Some(growth) = &mut self.growth else { return };
         if !matches!(self.state, State::Up) || self.side.leave.is_some() {
@@ -118,7 +120,7 @@ impl Client {
     }
 
     fn dial(&mut self, now: Instant) -> Result<(), Error> {
-        // Marks mean a queue, and the other end tells of a window that a mark cut as of one that a loss cut.
+        // ECN marks mean a queue, but the other end reports a window reduced by a mark as one reduced by a loss.
         let has_marks = |line: &Line| tcp_info::read(line.connection.stream()).is_ok_and(|info| info.has_ecn);
         if self.lines.iter().any(has_marks) {
             self.stay();

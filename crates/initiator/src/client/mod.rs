@@ -1,7 +1,7 @@
 //! A session at work: its connections and the requests of the workload in its loop (`run`). Further connections are in
 //! `growth`, the recovery of a lost session in `recovery`, its end in `departure`.
 //!
-//! The policy says how much may be outstanding and how each connection is paced; this file translates.
+//! The policy limits outstanding data and paces each connection; this file applies its decisions.
 
 mod arrival;
 mod departure;
@@ -39,20 +39,20 @@ use arrival::{lines, note_logins};
 use growth::Growth;
 use recovery::{Recovery, Trouble};
 
-/// Connections of one session, for the names of their sockets.
+/// Number of epoll tokens reserved for the sockets of one session.
 const TOKENS_PER_SESSION: u64 = 1 << 16;
-/// How often the clock is looked at for what does not come, at most and in parts of the timeout.
+/// Interval between checks of timeouts: the maximum, and its divisor of the timeout.
 const CHECK_EVERY: Duration = Duration::from_millis(250);
 const CHECKS_PER_TIMEOUT: u32 = 16;
 
-/// A session.
+/// A session with a target: its connections, outstanding requests and recovery.
 pub struct Client {
     pub(crate) poll: Poll,
     pub(crate) side: Side,
-    /// By CID; none while there is no session.
+    /// Connections by CID; empty while there is no session.
     lines: Vec<Line>,
     state: State,
-    /// Whether and how there will be more of them.
+    /// Chooser of the number of connections, if the caller leaves it open.
     growth: Option<Growth>,
     trouble: Option<Trouble>,
     /// Losses of the session with a flush under way since the last flush that was answered.
@@ -68,25 +68,25 @@ pub struct Client {
 /// Reception on the connections of a session, summed, from TCP_INFO.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Reception {
-    /// Receive window offered; 0 on a kernel that does not tell (before Linux 6.2).
+    /// Receive window offered; 0 on kernels before Linux 6.2, which do not report it.
     pub window_bytes: u64,
-    /// Packets received behind a gap: what came before them was lost, or overtaken.
+    /// Packets received out of order, behind a gap of lost or overtaken packets.
     pub behind_gap_packets: u64,
 }
 
 enum State {
     Up,
-    /// The target wants us to log out: what is outstanding may end, until then.
+    /// The target requested a logout: outstanding requests may complete until then.
     Draining {
         until: Instant,
     },
-    /// The logout is sent; its answer may take so long.
+    /// The logout request is sent; its response is awaited until then.
     LoggingOut {
         until: Instant,
     },
-    /// There is no session.
+    /// No session; recovery is in progress.
     Down(Box<Recovery>),
-    /// The user has had enough: the logout is sent, and there will be no other session.
+    /// The user closes the session: the logout request is sent, and there is no recovery.
     Closing {
         until: Instant,
     },
@@ -122,7 +122,7 @@ impl Client {
             trouble: None,
             lost_flushes: 0,
             reconnects: 0,
-            // Another attempt begins where the first did, and as what was understood there.
+            // A reconnect starts at the original address, with the login parameters that the target accepted.
             destination: Destination { request: understood.request, ..destination.clone() },
             first_token,
             options: options.clone(),
@@ -131,58 +131,57 @@ impl Client {
         }
     }
 
-    /// The LUN that requests go to from now on.
+    /// Sets the LUN for further requests.
     pub(crate) fn set_lun(&mut self, number: u16) {
         self.side.lun = Lun::from_number(number);
     }
 
-    /// What the LUN says of itself, from now on. With what can meet a unit attention in front.
+    /// Sets the facts by which the LUN is re-validated. The first one must use a command that reports unit attentions.
     pub(crate) fn set_known(&mut self, known: Vec<Known>) {
         self.side.known = known;
     }
 
-    /// The pool that requests' buffers come from.
+    /// Pool for the buffers of requests.
     pub fn buffers(&self) -> &Buffers {
         &self.side.buffers
     }
 
-    /// Where the target is.
+    /// Address of the target.
     pub fn address(&self) -> SocketAddr {
         self.side.address
     }
 
-    /// Software of a target of our own kind.
+    /// Software version of a farlun target; `None` for other targets.
     pub fn peer_software(&self) -> Option<&str> {
         self.side.session.params().peer_software.as_deref()
     }
 
-    /// Connections that the session has, or had when it was lost.
+    /// Connections of the session, or of the lost session during recovery.
     pub fn connections(&self) -> u16 {
         self.side.session.next_cid()
     }
 
-    /// Whether their number was left open, so that it is one unless more were wanted.
+    /// Returns true if the number of connections is automatic: one, unless the path needs more.
     pub fn chooses_connections(&self) -> bool {
         self.options.connections.is_none()
     }
 
-    /// How many times the session was lost and made again.
+    /// Number of times that the session was lost and re-established.
     pub fn reconnects(&self) -> u64 {
         self.reconnects
     }
 
-    /// How many times the target may have lost what was only in its cache: its session was made again, or the
-    /// LUN was reset.
+    /// Number of times that the target may have lost its volatile cache: reconnects and LUN resets.
     pub fn resets(&self) -> u64 {
         self.reconnects + self.side.resets
     }
 
-    /// Whether the LUN has turned out to have no SYNCHRONIZE CACHE: what was written is as durable as the LUN makes it.
+    /// Returns true if the LUN rejected SYNCHRONIZE CACHE: durability of writes is up to the LUN.
     pub fn is_without_flush(&self) -> bool {
         self.side.is_without_flush
     }
 
-    /// Reception on all connections: the window that this end offers, and packets that came behind a gap.
+    /// Receive window and out-of-order packets, summed over all connections.
     pub fn reception(&self) -> Reception {
         let read = |line: &Line| net::tcp_info::read(line.connection.stream()).ok();
         self.lines.iter().filter_map(read).fold(Reception::default(), |sum, info| Reception {
@@ -191,24 +190,24 @@ impl Client {
         })
     }
 
-    /// Smallest round-trip time that TCP has seen on a connection.
+    /// Smallest round-trip time measured by TCP on a connection of the session.
     pub fn min_rtt(&self) -> Option<Duration> {
         let read = |line: &Line| net::tcp_info::read(line.connection.stream()).ok()?.min_rtt;
         self.lines.iter().filter_map(read).chain(self.min_rtt).min()
     }
 
-    /// What to change about this host if its limits for socket buffers may be what holds the path back.
+    /// Advice for a change of this host's socket buffer limits, if they may limit the throughput.
     pub fn advice(&self) -> Option<String> {
         self.lines.iter().find_map(|line| line.connection.advice())
     }
 
-    /// Runs a workload until it is over and nothing is outstanding. A session that is lost on the way is made
-    /// again, and what was outstanding is issued again.
+    /// Runs a workload until it has ended and nothing is outstanding. A session that is lost is re-established, and
+    /// outstanding requests are issued again.
     pub fn run<W: Workload>(&mut self, workload: &mut W) -> Result<(), W::Error> {
         run::alone(self, workload)
     }
 
-    /// Runs one command; its data, cut to what was moved.
+    /// Executes one command and returns the received data.
     pub(crate) fn command(&mut self, request: Request, name: &'static str) -> Result<Vec<u8>, Error> {
         let mut once = Once::of(request);
         self.run(&mut once)?;
@@ -218,7 +217,7 @@ impl Client {
         completed.into_data().map_err(|failure| Error::Command { command: name, failure })
     }
 
-    /// Sends text and waits for the answer.
+    /// Sends a text request and returns the response.
     pub(crate) fn text(&mut self, text: Vec<u8>) -> Result<Vec<u8>, Error> {
         self.side.question = Some(text.clone());
         self.side.questioned = clock::now();
@@ -229,7 +228,7 @@ impl Client {
         Ok(self.side.answer.take().unwrap_or_default())
     }
 
-    /// Logs out and completes the tables, if no other session records in them; what they hold.
+    /// Logs out. Completes the tables and returns their manifest, unless another session records in them.
     pub fn close(mut self) -> Result<Option<Trace>, Error> {
         if !self.lines.is_empty() {
             self.growth = None;
@@ -244,7 +243,8 @@ impl Client {
         Ok(Tables::finish(tables)?)
     }
 
-    /// The loop begins: silence is counted from here, and what the last load has shown is no measure for the next.
+    /// Prepares the session for a run of the event loop: silence is measured from now on, and measurements for the
+    /// number of connections begin anew.
     pub(crate) fn start(&mut self, now: Instant) {
         self.side.now = now;
         self.side.watch.begin(now);
@@ -252,7 +252,7 @@ impl Client {
         self.growth.iter_mut().for_each(Growth::restart);
     }
 
-    /// A socket of the session is ready.
+    /// Handles readiness of a socket of the session.
     pub(crate) fn ready(&mut self, ready: Ready) {
         match &mut self.state {
             State::Down(recovery) => {
@@ -270,7 +270,8 @@ impl Client {
         }
     }
 
-    /// Everything ready has been handled: exchange what there is, look at the clock, say what is next.
+    /// One turn after all readiness events: receives, issues requests, sends, checks timeouts, and returns the next
+    /// step.
     pub(crate) fn turn<W: Workload>(
         &mut self,
         workload: &mut W,
@@ -319,7 +320,7 @@ impl Client {
         let checked = exchanged.and_then(|progress| self.look(now).map(|()| progress));
         let progress = match checked {
             Ok(progress) => progress,
-            // The session was given up while it was looked at.
+            // The session was given up during the checks.
             Err(error) if matches!(self.state, State::Closed) => return Err(error.into()),
             Err(error) => {
                 self.lose(error, None, now)?;
@@ -329,10 +330,10 @@ impl Client {
         if progress == Progress::More {
             return Ok(Turn::Again);
         }
-        // Nothing is issued before a logout, or while the LUN is asked who it is.
+        // No requests are issued before a logout, or during re-validation of the LUN.
         let side = &self.side;
         let may_issue = matches!(self.state, State::Up) && side.leave.is_none();
-        // A request that there is no room for waits for an answer, or for when the target is to be asked again.
+        // A request above the limits waits for a completion, or for the retry of refused commands.
         let may_begin =
             may_issue && side.has_room(workload.depth(), self.outstanding_bytes(workload.lone_bytes()));
         let resume_at = workload.resume_at().filter(|at| may_begin || *at > now);
@@ -379,7 +380,7 @@ impl Client {
         }
         let outstanding_bytes = self.outstanding_bytes(workload.lone_bytes());
         let decisions = || self.lines.iter().map(|line| line.connection.decision());
-        // The block of a session is what the smallest of its windows carries.
+        // The session uses the smallest block length that the windows of its connections carry.
         if let Some(block_bytes) = decisions().filter_map(|decision| decision.block_bytes).min() {
             workload.set_block(block_bytes);
         }
@@ -400,7 +401,7 @@ impl Client {
         while side.has_room(depth, outstanding_bytes) {
             let Some(request) = workload.next(now) else { break };
             if side.open.is_empty() {
-                // Nothing was owed until now.
+                // Nothing was outstanding until now.
                 side.watch.begin(now);
             }
             side.outstanding_bytes += request.len_bytes();
@@ -421,7 +422,7 @@ impl Client {
         }
     }
 
-    /// Bytes that may be outstanding where the caller leaves it open; `lone_bytes` is [`Workload::lone_bytes`].
+    /// Maximum outstanding bytes of a workload without a queue depth; `lone_bytes` is [`Workload::lone_bytes`].
     fn outstanding_bytes(&self, lone_bytes: Option<u64>) -> u64 {
         let policy = self.lines.iter().map(|line| line.connection.decision().outstanding_bytes).sum();
         let Some(request_bytes) = lone_bytes else { return policy };
@@ -429,7 +430,7 @@ impl Client {
         lone_outstanding_bytes(product, request_bytes).min(policy)
     }
 
-    /// Looks at the clock, and at what the target wants.
+    /// Samples the connections, checks timeouts, and handles a requested end of the session.
     fn look(&mut self, now: Instant) -> Result<(), Error> {
         if self.lines.iter().any(|line| now >= line.next_sample()) {
             let (count, bytes) = std::mem::take(&mut self.side.issued);
@@ -449,8 +450,8 @@ impl Client {
         }
         if now >= self.next_check && !self.lines.is_empty() {
             self.next_check = now + CHECK_EVERY.min(self.side.timeout / CHECKS_PER_TIMEOUT);
-            // In a discovery session a target takes text and a logout and nothing else (RFC 7143 section 4.3), and what is
-            // asked there has a time of its own.
+            // In a discovery session a target accepts text and logout requests only (RFC 7143 section 4.3); text
+            // requests have a timeout of their own.
             if self.destination.request.session != Kind::Discovery {
                 for line in &mut self.lines {
                     line.check_alive(&mut self.side, now)?;
@@ -477,7 +478,7 @@ impl Client {
             Finding::Fine => Ok(()),
             Finding::Abort(token) => {
                 self.side.session.manage(Function::AbortTask { token });
-                // What was never sent has ended by that.
+                // A command that was not sent completes at once.
                 self.side.handle_events()
             }
             Finding::Reset => {

@@ -1,5 +1,5 @@
-//! A session that is lost and made again (RFC 7143 sections 7.1.4.3 and 7.3.1: session recovery, the
-//! recovery of error recovery level 0): when to try, how often, and when to give up.
+//! Session recovery at error recovery level 0 (RFC 7143 sections 7.1.4.3 and 7.3.1): times and number of the attempts
+//! to re-establish a lost session.
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -17,49 +17,50 @@ use crate::error::Error;
 use crate::line::Line;
 use crate::watch::{FLUSH_TIMES, is_flushing};
 
-/// How long after a failed attempt the next one is made, at first and at most.
+/// Wait between a failed attempt and the next: the first wait, and the maximum.
 const WAIT_MIN: Duration = Duration::from_millis(100);
 const WAIT_MAX: Duration = Duration::from_secs(3);
-/// Time between the end of the first and of the last of several connections to a target of others.
+/// Time between the closing of the first and of the last of several connections to a target other than farlun.
 const ENDING: Duration = Duration::from_secs(1);
-/// Time after that in which the target takes the session down.
+/// Additional time for such a target to terminate the session.
 const TAKEN_DOWN: Duration = Duration::from_secs(2);
-/// Flushes in a row with which a session is lost, after which it is not made again: `write` flushes half as much each time,
-/// and has come down to a block by then.
+/// Maximum number of consecutive session losses during a flush: `farlun write` halves the bytes between flushes each
+/// time, and has come down to a block by then.
 const LOST_FLUSHES_MAX: u32 = 16;
-/// A target may always want to be left alone for so long before another login.
+/// Maximum Time2Wait that is always respected, even with a shorter timeout.
 const TIME2WAIT_MIN: Duration = Duration::from_secs(5);
 
-/// A session being made again.
+/// Recovery of a lost session.
 pub(super) struct Recovery {
-    /// Why it was lost.
+    /// Reason of the loss.
     cause: Error,
     last: Option<Error>,
     pub(super) approach: Option<Approach>,
     next_at: Instant,
     ending: Ending,
-    /// The next attempt has an ISID of its own: LIO crashes where a session of several connections is reinstated. Those after it
-    /// keep that: a target that has taken one of them, unseen, ends its session of one connection with the next login.
+    /// The next attempt uses a new ISID: LIO crashes when a session of several connections is reinstated. Later
+    /// attempts keep that ISID: if the target accepted a login whose response was lost, the next login ends that
+    /// session of one connection.
     renews_isid: bool,
 }
 
-/// Old connections that end one after the other, each at its time.
+/// Old connections, each with the time at which it is closed.
 #[derive(Default)]
 pub(super) struct Ending(VecDeque<(Instant, Line)>);
 
 impl Ending {
-    /// Spreads the ends of `lines` over [`ENDING`], from `now` on.
+    /// Schedules the closing of `lines` over [`ENDING`], from `now` on.
     fn begin(lines: Vec<Line>, poll: &Poll, now: Instant) -> Ending {
         let gaps = lines.len().saturating_sub(1).max(1) as u32;
         let end = |(place, line): (u32, Line)| {
-            // Nobody listens to it any more; a socket that is past that is closed all the same.
+            // The connection is not served any more; removal from epoll may fail for a socket that is closed already.
             let _ = poll.remove(line.connection.stream().as_fd());
             (now + ENDING * place / gaps, line)
         };
         Ending((0..).zip(lines).map(end).collect())
     }
 
-    /// Ends those whose time has come.
+    /// Closes the connections whose time has come.
     fn end_due(&mut self, now: Instant) {
         while self.0.pop_front_if(|(at, _)| *at <= now).is_some() {}
     }
@@ -69,11 +70,11 @@ impl Ending {
     }
 }
 
-/// How long it has been going on; it ends when a request completes, not with a login that is soon lost again.
+/// Time since the session was first lost; it ends when a request completes, not with a login that is soon lost again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trouble {
     after: Duration,
-    /// End of the time in which the target wanted to be left alone.
+    /// End of Time2Wait.
     since: Instant,
     until: Instant,
     attempts: u32,
@@ -86,8 +87,8 @@ impl Trouble {
         Trouble { after: timeout, since, until: since + timeout, attempts: 0, wait: WAIT_MIN }
     }
 
-    /// The session was lost while the target flushed: a login in the place of that session waits for the flush, so it may
-    /// take as long.
+    /// Extends the time limit after a loss during a flush: the login that reinstates the session waits for the target's
+    /// flush.
     pub(super) fn wait_for_flush(&mut self, timeout: Duration) {
         self.after = timeout * FLUSH_TIMES;
         self.until = self.since + self.after;
@@ -99,7 +100,7 @@ impl Trouble {
 }
 
 impl Recovery {
-    /// The session was lost just now, and may not be made again for `time2wait`.
+    /// Starts recovery of a session that was just lost; `time2wait` is the minimum time before the first attempt.
     pub(super) fn new(cause: Error, trouble: &Trouble, now: Instant, time2wait: Duration) -> Recovery {
         let wait = if trouble.attempts == 0 { time2wait } else { time2wait.max(trouble.wait) };
         Recovery {
@@ -112,27 +113,27 @@ impl Recovery {
         }
     }
 
-    /// When there is something to do.
+    /// Time of the next action.
     pub(super) fn next_at(&self) -> Instant {
         let next_at = self.approach.as_ref().map_or(self.next_at, Approach::deadline);
         self.ending.next_at().map_or(next_at, |at| at.min(next_at))
     }
 
-    /// Whether an attempt is to be made now; it is counted.
+    /// Returns true if an attempt is due, and counts it.
     pub(super) fn is_due(&self, trouble: &mut Trouble, now: Instant) -> bool {
         let is_due = self.approach.is_none() && now >= self.next_at;
         trouble.attempts += u32::from(is_due);
         is_due
     }
 
-    /// Gives the session another ISID before the first attempt if it needs one.
+    /// Gives the session another ISID before the first attempt, if necessary.
     fn name_session(&mut self, destination: &mut Destination) {
         if std::mem::take(&mut self.renews_isid) {
             destination.renew_isid();
         }
     }
 
-    /// An attempt came to nothing; the next one is put off.
+    /// Notes a failed attempt and schedules the next one.
     pub(super) fn failed(&mut self, error: Error, trouble: &mut Trouble, now: Instant) {
         self.approach = None;
         self.last = Some(error);
@@ -140,13 +141,13 @@ impl Recovery {
         trouble.wait = (trouble.wait * 2).min(WAIT_MAX);
     }
 
-    /// Whether no more attempts are to be made: there is no time left, or the target has said no.
+    /// Returns true if there are no further attempts: the time limit is reached, or the target refused the login.
     pub(super) fn is_over(&self, trouble: &Trouble, now: Instant) -> bool {
         let is_refused = self.last.as_ref().is_some_and(|error| error.is_refusal() && !error.may_pass());
         is_refused || (self.approach.is_none() && (now >= trouble.until || self.next_at > trouble.until))
     }
 
-    /// Why there is no session any more.
+    /// Error of a session that could not be re-established.
     pub(super) fn give_up(self, trouble: &Trouble) -> Error {
         let Trouble { attempts, after, .. } = *trouble;
         match self.last {
@@ -159,8 +160,8 @@ impl Recovery {
 }
 
 impl Client {
-    /// The session is lost. Unless it can be made again, that is the end. `time2wait` is how long the target
-    /// wants to be left alone, if it said so.
+    /// Handles the loss of the session: starts recovery, or returns the error if recovery is impossible. `time2wait` is
+    /// the target's Time2Wait, if it was reported.
     pub(super) fn lose(
         &mut self,
         error: Error,
@@ -169,8 +170,8 @@ impl Client {
     ) -> Result<(), Error> {
         let was = std::mem::replace(&mut self.state, State::Closed);
         if self.options.connections.is_none() {
-            // What it took long to find out is not found out again; but one that has come to nothing since the last
-            // loss is better off with less.
+            // A number of connections that took long to find is kept; but after a loss without any completed request
+            // since the previous one, fewer connections are safer.
             self.destination.connections = if self.trouble.is_none() { self.connections() } else { 1 };
         }
         let lines = self.hang_up(now);
@@ -190,7 +191,7 @@ impl Client {
         if is_flushing(&self.side.open) {
             trouble.wait_for_flush(timeout);
             self.lost_flushes += 1;
-            // Writes in between succeed, so that the time would begin anew with each of them.
+            // Writes in between succeed, so that each of them would restart the time limit.
             if self.lost_flushes >= LOST_FLUSHES_MAX {
                 return Err(Error::FlushesLost { cause: Box::new(error), flushes: self.lost_flushes });
             }
@@ -212,7 +213,7 @@ impl Client {
         Ok(())
     }
 
-    /// Makes a lost session again; `true` when it is there.
+    /// Advances the recovery; returns `true` when the session is re-established.
     pub(super) fn recover(&mut self, scratch: &mut Scratch, now: Instant) -> Result<bool, Error> {
         let (State::Down(recovery), Some(trouble)) = (&mut self.state, &mut self.trouble) else {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! A session over loopback with a peer that says nothing.
+//! A session over loopback with a silent peer.
 
 use std::net::{TcpListener, TcpStream};
 
@@ -11,7 +11,7 @@ use wire::scsi::{BlockForm, Cdb};
 use super::*;
 use crate::request::{Body, Completed};
 
-/// A session of one connection, and the peer's end of that.
+/// A session of one connection, and the peer's end of it.
 pub(crate) fn session(options: &Options, params: Params) -> (Client, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -32,7 +32,7 @@ pub(crate) fn session(options: &Options, params: Params) -> (Client, TcpStream) 
     (Client::new(poll, arrived, &destination, 0, options, tables), peer)
 }
 
-/// A workload that has nothing to do yet.
+/// A workload without a request for the moment.
 struct Idle;
 
 impl Workload for Idle {
@@ -97,7 +97,7 @@ impl Workload for Flush {
     }
 }
 
-/// Writes in between are answered, so that the time for another session would never be over.
+/// Writes in between succeed, so that the time limit of recovery would never expire.
 #[test]
 fn a_session_that_every_flush_ends_is_given_up() {
     let (mut client, _peer) = session(&Options::plain(), Params::default());
@@ -109,7 +109,7 @@ fn a_session_that_every_flush_ends_is_given_up() {
     assert!(work.0.is_none(), "it is issued");
     let address = client.side.address;
     for lost in 1.. {
-        // A write has been answered since the last loss.
+        // A write has completed since the last loss.
         client.trouble = None;
         match client.lose(Error::Closed { address, when: "in a test" }, None, now) {
             Ok(()) => assert!(lost < 16),

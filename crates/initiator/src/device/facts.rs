@@ -6,11 +6,11 @@ use crate::disk::{ALL_PAGES, Disk, UnmapLimits, ask, ask_mode, inquire, optional
 use crate::error::Error;
 use crate::known::CAPACITY16_BYTES;
 
-/// Facts of a LUN that a device on it announces.
+/// Facts of a LUN that the device announces.
 pub(super) struct Facts {
     pub(super) unmap: Option<UnmapLimits>,
     pub(super) unmapped_reads_zero: bool,
-    /// MAXIMUM WRITE SAME LENGTH; 0 where it is not known.
+    /// MAXIMUM WRITE SAME LENGTH; 0 if unknown.
     pub(super) write_same_max_blocks: u64,
     pub(super) physical_block_bytes: u32,
     /// OPTIMAL TRANSFER LENGTH GRANULARITY.
@@ -20,7 +20,7 @@ pub(super) struct Facts {
     pub(super) has_fua: bool,
 }
 
-/// Asks for the facts that a device announces beyond its size. One that a target does not tell is taken for the worse.
+/// Reads the facts that a device announces beyond its size. A fact that is not reported gets its least favorable value.
 pub(super) fn facts(disk: &mut Disk) -> Result<Facts, Error> {
     let unmap = disk.unmap_limits()?;
     let limits = optional(inquire(disk.client(), Some(page::BLOCK_LIMITS)))?;

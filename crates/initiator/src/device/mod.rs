@@ -1,4 +1,4 @@
-//! A LUN of a target behind the device interface: a session that lives in the loop of its face.
+//! A LUN of a target behind the device interface: a session in the event loop of the frontend.
 
 mod error;
 mod facts;
@@ -23,20 +23,20 @@ use error::of_session;
 use facts::{Facts, facts};
 use work::{RangeLimits, Work};
 
-/// Longest range of one request: it becomes a command for each piece that the target takes.
+/// Maximum range of one request, which is divided into commands of at most the target's limit.
 const RANGE_MAX_BYTES: u64 = 64 << 30;
 
 /// A LUN as a [`BlockDevice`].
 ///
-/// A session that is lost is made again, and outstanding requests are issued again; they wait for as long as the timeout of
-/// the session. After its end each request completes with its error.
+/// A lost session is re-established, and outstanding requests are issued again; they wait at most for the timeout of
+/// the session. After the session's end every request completes with its error.
 pub struct IscsiDevice {
     client: Client,
     work: Work,
     profile: Profile,
     scratch: Scratch,
     events: Events,
-    /// Wish of the session at its last turn.
+    /// Result of the session's last turn.
     next: Turn,
     turned_at: Instant,
     /// Error that ended the session.
@@ -44,7 +44,7 @@ pub struct IscsiDevice {
 }
 
 impl IscsiDevice {
-    /// Asks the LUN for what it announces.
+    /// Reads the facts that the device announces.
     ///
     /// # Errors
     /// The session ended meanwhile.
@@ -61,7 +61,7 @@ impl IscsiDevice {
         Ok(IscsiDevice { client, work, profile, scratch, events, next, turned_at, ended: None })
     }
 
-    /// The session, to be looked at.
+    /// The session, for statistics.
     pub fn session(&self) -> &Client {
         &self.client
     }
@@ -99,7 +99,7 @@ impl BlockDevice for IscsiDevice {
         }
     }
 
-    /// The session has one turn at each time: a busy one does not hold up the others of the loop.
+    /// One turn of the session per call: a busy session does not delay the others of the loop.
     fn poll(&mut self, now: Instant) -> Option<BlockCompletion> {
         if self.work.done.is_empty()
             && self.ended.is_none()
@@ -113,7 +113,7 @@ impl BlockDevice for IscsiDevice {
         self.work.done.pop_front()
     }
 
-    /// Commands that were issued are not taken back: the target may have executed them.
+    /// Issued commands are not aborted: the target may have executed them.
     fn cancel(&mut self, select: Select, _now: Instant) {
         self.work.cancel(select);
     }

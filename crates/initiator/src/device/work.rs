@@ -15,8 +15,8 @@ use crate::disk::{Geometry, UnmapLimits};
 use crate::error::Error;
 use crate::request::{Body, Completed, Request, Workload};
 
-/// Commands that may be outstanding. The face has submitted no more than its memory permits, and the target's command
-/// window bounds what it gets.
+/// Maximum number of outstanding commands. The frontend submits no more than its memory permits, and the command window
+/// limits the commands at the target.
 const OUTSTANDING_MAX: usize = 1 << 15;
 
 /// Limits of the target for operations without data.

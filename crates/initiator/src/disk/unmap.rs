@@ -1,9 +1,9 @@
 //! Limits of UNMAP: the range of one command.
 
-/// Longest UNMAP of ours, 64 GiB: 1 TiB takes 16. Targets that name no limit may take longer than any timeout for the whole LUN.
+/// Maximum UNMAP, 64 GiB: 1 TiB takes 16. A target without a limit may take longer than any timeout for the whole LUN.
 const UNMAP_MAX_BYTES: u64 = 64 << 30;
 
-/// Blocks of our longest UNMAP, at a target with this MAXIMUM UNMAP LBA COUNT.
+/// Blocks of the longest UNMAP, for a target with this MAXIMUM UNMAP LBA COUNT.
 pub(super) fn blocks_of_unmap(unmap_max: u32, block_len_bytes: u32) -> u32 {
     let ours = UNMAP_MAX_BYTES / u64::from(block_len_bytes.max(1));
     unmap_max.min(u32::try_from(ours).unwrap_or(u32::MAX))
@@ -23,13 +23,13 @@ pub struct UnmapLimits {
 }
 
 impl UnmapLimits {
-    /// Most bytes of a command.
+    /// Maximum bytes of a command.
     pub fn max_bytes(self) -> u64 {
         u64::from(self.blocks_max) * u64::from(self.block_len_bytes)
     }
 
-    /// Blocks of the command that begins at `lba`, of a range that ends before `end_lba`. One that is not the last ends at a
-    /// boundary of the granularity if it reaches one.
+    /// Blocks of the command that starts at `lba`, in a range that ends before `end_lba`. Every command but the last
+    /// ends at a boundary of the granularity if it reaches one.
     pub(crate) fn blocks_at(self, lba: u64, end_lba: u64) -> u32 {
         let most = u64::from(self.blocks_max);
         let left = end_lba - lba;

@@ -1,4 +1,4 @@
-//! A session without sockets: results of its commands, and what it forgets when it is made again.
+//! A session state without sockets: results of commands, and state that a reconnect resets.
 
 use engine::trace::Sampling;
 use event::{WindowKind, WindowNotice};
@@ -22,7 +22,7 @@ fn side() -> Side {
     Side::new((session(), address), (tables, None), Duration::from_secs(30), Instant::ZERO)
 }
 
-/// Issues a request; its token.
+/// Issues a request and returns its token.
 fn issue(side: &mut Side, request: Request) -> usize {
     side.outstanding_bytes += request.len_bytes();
     let (issued, submitted) = (side.now, side.now);
@@ -80,7 +80,7 @@ fn a_command_has_failed_unless_its_status_or_its_sense_data_say_otherwise() {
         (write, checked(Sense::INVALID_OPCODE), 0, (BLOCK, 0), false, false),
         (flush, good, 0, (0, 0), true, false),
         (flush, checked(Sense::WRITE_ERROR), 0, (0, 0), false, false),
-        // A LUN without the command has no cache that would lose anything.
+        // A LUN without the command has no volatile cache.
         (flush, checked(Sense::INVALID_OPCODE), 0, (0, 0), true, true),
         (flush, checked(Sense::INVALID_OPCODE), 1, (0, 0), false, false),
     ] {
@@ -117,7 +117,7 @@ fn a_lun_that_says_something_else_is_not_written_to() {
         (Ok(capacity(100, 512)), true, false),
         (Ok(capacity(98, 512)), false, true),
         (Ok(capacity(99, 4096)), false, true),
-        // It did know the command before.
+        // The LUN supported the command before.
         (Err(Sense::INVALID_OPCODE), false, true),
         (Err(no_lun), false, false),
         (Err(Sense::MEDIUM_NOT_PRESENT), false, false),
