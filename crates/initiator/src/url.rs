@@ -1,5 +1,5 @@
-//! `iscsi://[user[%secret]@]host[:port][/iqn[/lun]]`, as libiscsi and QEMU write it. The secret is never printed, neither in
-//! errors nor by `Display`.
+//! `iscsi://[user[%secret]@]host[:port][/iqn[/lun]]`, as libiscsi and QEMU write it. The secret is never printed,
+//! neither in errors nor by `Display`.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,5 @@
-//! What files and block devices can do beyond what std asks of them: holes, writes that reach the medium,
-//! I/O past the page cache, sizes of blocks, extended attributes.
+//! Operations on files and block devices that std lacks: holes, durable writes, direct I/O, block sizes, extended
+//! attributes.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString};
@@ -12,27 +12,27 @@ use std::path::Path;
 
 use crate::syscall::check;
 
-/// Sizes of the blocks of a device.
+/// Block sizes of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockSizes {
-    /// What it is addressed in.
+    /// Logical block size, the unit of addresses.
     pub logical_bytes: u32,
-    /// What it writes without reading before.
+    /// Physical block size: smaller writes need a read-modify-write.
     pub physical_bytes: u32,
 }
 
-/// Opens a block device that nobody else has opened in the same way, and that is not mounted:
-/// `ErrorKind::ResourceBusy` otherwise.
+/// Opens a block device that is neither mounted nor opened exclusively elsewhere; otherwise returns
+/// `ErrorKind::ResourceBusy`.
 pub fn open_exclusive(path: &Path, write: bool) -> io::Result<File> {
     OpenOptions::new().read(true).write(write).custom_flags(libc::O_EXCL).open(path)
 }
 
-/// Opens a regular file for reading, and for writing too if `write` says so. Fails for anything else, and does not wait for
-/// the other end of a pipe.
+/// Opens a regular file for reading, and also for writing if `write` is set. Fails for other file types, and does not block
+/// on a pipe without a peer.
 pub fn open_regular(path: &Path, write: bool) -> io::Result<File> {
     let open = |flags| OpenOptions::new().read(true).write(write).custom_flags(flags).open(path);
     match open(libc::O_NONBLOCK) {
-        // Another process has a lease of it, which the kernel takes back after a while (fcntl(2), F_SETLEASE).
+        // Another process holds a lease, which the kernel breaks after a while (fcntl(2), F_SETLEASE).
         Err(error) if error.kind() == io::ErrorKind::WouldBlock && path.metadata()?.is_file() => {
             regular(open(0)?)
         }
@@ -40,19 +40,19 @@ pub fn open_regular(path: &Path, write: bool) -> io::Result<File> {
     }
 }
 
-/// Opens a regular file for reading, but not by a symbolic link.
+/// Opens a regular file for reading, but does not follow a symbolic link.
 pub fn open_unlinked(path: &Path) -> io::Result<File> {
     regular(OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?)
 }
 
-/// Opens a regular file for writing, which is made if needed, but not through a symbolic link; its contents stay.
+/// Opens a regular file for writing, creates it if needed, and does not follow a symbolic link. The contents are kept.
 pub fn create_unlinked(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true).mode(0o600);
     regular(options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?)
 }
 
-/// Looks at what is open already: a path may lead to something else a moment later.
+/// Checks the open file: its path may lead to another file a moment later.
 fn regular(file: File) -> io::Result<File> {
     match file.metadata()?.is_file() {
         true => Ok(file),
@@ -60,7 +60,7 @@ fn regular(file: File) -> io::Result<File> {
     }
 }
 
-/// Fails if this process may not write to a file or a folder: `ErrorKind::PermissionDenied`, or
+/// Checks that this process may write to a file or a directory: otherwise `ErrorKind::PermissionDenied` or
 /// `ErrorKind::ReadOnlyFilesystem`.
 pub fn check_writable(path: &Path) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
@@ -69,7 +69,7 @@ pub fn check_writable(path: &Path) -> io::Result<()> {
     check(result).map(|_| ())
 }
 
-/// The same for an open file, however it was opened.
+/// Checks that this process may write to an open file, whatever its open mode.
 pub fn check_writable_open(file: BorrowedFd<'_>) -> io::Result<()> {
     check_writable(by_descriptor(file).as_ref())
 }
@@ -77,8 +77,8 @@ pub fn check_writable_open(file: BorrowedFd<'_>) -> io::Result<()> {
 /// Largest value of an extended attribute that [`attribute`] reads.
 const ATTRIBUTE_MAX_BYTES: usize = 4096;
 
-/// Value of an extended attribute of an open file, `None` if it is not set. `ErrorKind::Unsupported` where the file
-/// system has no such attributes (xattr(7)).
+/// Value of an extended attribute of an open file, `None` if it is not set. `ErrorKind::Unsupported` if the file system has
+/// no such attributes (xattr(7)).
 pub fn attribute(file: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<Vec<u8>>> {
     let mut value = vec![0; ATTRIBUTE_MAX_BYTES];
     // SAFETY: the name ends with a zero byte; the kernel writes at most `value.len()` bytes to `value`.
@@ -96,8 +96,8 @@ pub fn attribute(file: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<Vec<u8>
     }
 }
 
-/// Sets an extended attribute of an open file, which is on stable storage then. `ErrorKind::AlreadyExists` if it is set,
-/// `ErrorKind::Unsupported` where the file system has no such attributes.
+/// Sets an extended attribute of an open file and syncs it to stable storage. `ErrorKind::AlreadyExists` if it is set,
+/// `ErrorKind::Unsupported` if the file system has no such attributes.
 pub fn create_attribute(file: BorrowedFd<'_>, name: &CStr, value: &[u8]) -> io::Result<()> {
     let (at, len) = (value.as_ptr().cast(), value.len());
     // SAFETY: the name ends with a zero byte; the kernel only reads `len` bytes of `value`.
@@ -116,23 +116,23 @@ pub fn has_lasting_inodes(file: BorrowedFd<'_>) -> bool {
     let mut found: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes one struct through the pointer, which is valid for the call.
     let result = check(unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut found) });
-    // The two sides have other types with other C libraries.
+    // The types of the compared values differ between C libraries.
     let kinds = [libc::FUSE_SUPER_MAGIC, libc::MSDOS_SUPER_MAGIC, EXFAT].map(i128::from);
     result.is_ok() && !kinds.contains(&i128::from(found.f_type))
 }
 
-/// Opens what is open already once more, past the page cache. `ErrorKind::InvalidInput` where the file system
-/// cannot. Offsets, lengths and addresses have to be multiples of the block size then.
+/// Opens an open file again for direct I/O. `ErrorKind::InvalidInput` if the file system does not support it. Offsets,
+/// lengths and addresses must then be multiples of the block size.
 pub fn reopen_direct(file: BorrowedFd<'_>, write: bool) -> io::Result<File> {
     OpenOptions::new().read(true).write(write).custom_flags(libc::O_DIRECT).open(by_descriptor(file))
 }
 
-/// Opens what is open already once more, for reading, so that it is told of failed writes by itself.
+/// Opens an open file again for reading; errors of writeback are reported to each open file separately.
 pub fn reopen(file: BorrowedFd<'_>) -> io::Result<File> {
     File::open(by_descriptor(file))
 }
 
-/// Opens what is open already once more, for reading and writing, so that it is told of failed writes by itself.
+/// Opens an open file again for reading and writing; errors of writeback are reported to each open file separately.
 pub fn reopen_to_write(file: BorrowedFd<'_>) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open(by_descriptor(file))
 }
@@ -141,7 +141,7 @@ fn by_descriptor(file: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
-/// Sizes of the blocks of an open block device.
+/// Block sizes of an open block device.
 pub fn block_sizes(device: BorrowedFd<'_>) -> io::Result<BlockSizes> {
     let ask = |request| {
         let mut value: libc::c_uint = 0;
@@ -151,8 +151,8 @@ pub fn block_sizes(device: BorrowedFd<'_>) -> io::Result<BlockSizes> {
     Ok(BlockSizes { logical_bytes: ask(libc::BLKSSZGET)?, physical_bytes: ask(libc::BLKPBSZGET)? })
 }
 
-/// Writes at `offset_bytes`, and returns when what was written is on stable storage, together with all that is
-/// needed to find it again; how much was written. `ErrorKind::Unsupported` where there is no such write.
+/// Writes at `offset_bytes` with RWF_DSYNC and returns the number of bytes: they are on stable storage, with the metadata
+/// needed to read them. `ErrorKind::Unsupported` if there is no such write.
 pub fn write_through_at(file: BorrowedFd<'_>, from: &[u8], offset_bytes: u64) -> io::Result<usize> {
     let offset = libc::off_t::try_from(offset_bytes).map_err(io::Error::other)?;
     let slice = libc::iovec { iov_base: from.as_ptr().cast_mut().cast(), iov_len: from.len() };
@@ -161,8 +161,8 @@ pub fn write_through_at(file: BorrowedFd<'_>, from: &[u8], offset_bytes: u64) ->
     usize::try_from(written).map_err(|_| io::Error::last_os_error())
 }
 
-/// Reads what the kernel has in memory, without waiting for a medium; how much that was.
-/// `ErrorKind::WouldBlock` if it is none of it, `ErrorKind::Unsupported` where the file system cannot tell.
+/// Reads cached data without waiting for the medium (RWF_NOWAIT) and returns the number of bytes.
+/// `ErrorKind::WouldBlock` if nothing is cached, `ErrorKind::Unsupported` if the file system does not support it.
 pub fn read_cached_at(file: BorrowedFd<'_>, into: &mut [u8], offset_bytes: u64) -> io::Result<usize> {
     let offset = libc::off_t::try_from(offset_bytes).map_err(io::Error::other)?;
     let slice = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
@@ -176,15 +176,14 @@ pub fn device_name(number: u64) -> String {
     format!("{}:{}", libc::major(number), libc::minor(number))
 }
 
-/// Makes `len_bytes` from `offset_bytes` on read as zeros and gives back the whole blocks of the file system
-/// or of the device in between; the size of the file stays. `ErrorKind::Unsupported` where nothing can be
-/// given back.
+/// Deallocates a range, which then reads as zeros: whole blocks of the file system or device are freed, and the file size
+/// does not change. `ErrorKind::Unsupported` if nothing can be deallocated.
 pub fn punch_hole(file: BorrowedFd<'_>, offset_bytes: u64, len_bytes: u64) -> io::Result<()> {
     allocate(file, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, offset_bytes, len_bytes)
 }
 
-/// Makes `len_bytes` from `offset_bytes` on read as zeros and keeps the space; on a block device the kernel
-/// writes them if the device has no command for it. `ErrorKind::Unsupported` where there is no such call.
+/// Zeros a range and keeps it allocated; on a block device without a command for it the kernel writes zeros.
+/// `ErrorKind::Unsupported` if there is no such call.
 pub fn zero_range(file: BorrowedFd<'_>, offset_bytes: u64, len_bytes: u64) -> io::Result<()> {
     allocate(file, libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE, offset_bytes, len_bytes)
 }

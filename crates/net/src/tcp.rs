@@ -1,8 +1,8 @@
 //! TCP sockets as farlun uses them: non-blocking, TCP_NODELAY, buffers left to autotuning.
 //!
-//! Socket buffers are never pinned here: a pinned receive window is what caps most iSCSI over long
-//! lines. What can be set is the congestion control, the pacing rate and how much unsent data the
-//! kernel may hold (so that an urgent PDU does not wait behind megabytes).
+//! Socket buffers are never pinned here: a pinned receive window is the limit of most iSCSI over long lines. Adjustable are
+//! the congestion control, the pacing rate and the unsent data in the kernel, so that an urgent PDU does not wait behind
+//! megabytes.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -14,23 +14,23 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use crate::congestion::set_congestion;
 use crate::syscall::check;
 
-/// Connections that may wait to be accepted; the system's own limit (net.core.somaxconn) is 4096 by custom.
+/// Length of the accept queue; the usual limit of the system (net.core.somaxconn) is 4096.
 const BACKLOG: i32 = 4096;
 
-/// Listens on `address`, non-blocking, with a backlog that a crowd of initiators fits in: who finds it full
-/// tries again after a second, and then after two. What is accepted has `congestion`, or what is usual here.
+/// Listens on `address`, non-blocking, with a backlog for many initiators: a SYN that finds it full is retransmitted after
+/// one second, and then after two. Accepted connections use `congestion`, or the system's default.
 pub fn listen(address: SocketAddr, congestion: Option<&str>) -> io::Result<TcpListener> {
     listen_on(bind(address, false)?, congestion)
 }
 
-/// A socket with an address that it does not listen on yet. `[::]` takes IPv4 as well, unless `is_v6_only`.
+/// Creates a bound socket that does not listen yet. `[::]` accepts IPv4 as well, unless `is_v6_only`.
 pub fn bind(address: SocketAddr, is_v6_only: bool) -> io::Result<TcpListener> {
     let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     // SAFETY: no pointers are passed.
     let raw = check(unsafe { libc::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) })?;
     // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
     let listener = TcpListener::from(unsafe { OwnedFd::from_raw_fd(raw) });
-    // Connections of a target that has ended keep its port for a minute.
+    // Closed connections of an earlier process block the port for a minute (TIME-WAIT).
     set(&listener, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1_i32)?;
     if address.is_ipv6() {
         set(&listener, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, i32::from(is_v6_only))?;
@@ -41,7 +41,7 @@ pub fn bind(address: SocketAddr, is_v6_only: bool) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// Like [`listen`], with a socket that [`bind`] has made.
+/// Like [`listen`], with a socket from [`bind`].
 pub fn listen_on(listener: TcpListener, congestion: Option<&str>) -> io::Result<TcpListener> {
     if let Some(name) = congestion {
         set_congestion(&listener, name)?;
@@ -52,10 +52,10 @@ pub fn listen_on(listener: TcpListener, congestion: Option<&str>) -> io::Result<
     Ok(listener)
 }
 
-/// Connections that `listener` accepts from now on have `congestion`, or what is usual here.
+/// Sets the congestion control of connections that `listener` accepts from now on; `None` for the system's default.
 ///
-/// It must be there before the connection is: one that begins as BBR is paced by the kernel for as long as it lives,
-/// whatever it is changed to.
+/// It must be set before the connection is established: a connection that begins with BBR is paced by the kernel for its
+/// whole life, even after a change of the congestion control.
 pub fn accept_with(listener: &TcpListener, congestion: Option<&str>) -> io::Result<()> {
     match congestion {
         Some(name) => set_congestion(listener, name),
@@ -66,12 +66,12 @@ pub fn accept_with(listener: &TcpListener, congestion: Option<&str>) -> io::Resu
     }
 }
 
-/// This host's end of a connection that is to be made.
+/// Local end of an outgoing connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// An address of this host.
+    /// Address of this host.
     Address(IpAddr),
-    /// A device, whatever the routes say.
+    /// Device, regardless of the routes.
     Device(String),
 }
 
@@ -87,14 +87,13 @@ impl fmt::Display for Source {
 /// Values of TCP_MAXSEG on Linux (`TCP_MIN_MSS` and `MAX_TCP_WINDOW`), in bytes.
 pub const MAX_SEGMENT_BYTES: RangeInclusive<u16> = 88..=32_767;
 
-/// Begins to connect: the stream becomes writable when the connection stands or has failed
-/// (then [`TcpStream::take_error`] says why).
+/// Starts to connect. The stream becomes writable when the connection is established or has failed; the error is then
+/// returned by [`TcpStream::take_error`].
 pub fn start_connect(address: SocketAddr, congestion: Option<&str>) -> io::Result<TcpStream> {
     start_connect_from(None, address, congestion, None)
 }
 
-/// Like [`start_connect`], from a given end of this host, and with segments of at most so many bytes in both directions
-/// (TCP_MAXSEG).
+/// Like [`start_connect`], from a given local end, and with a maximum segment size in both directions (TCP_MAXSEG).
 pub fn start_connect_from(
     source: Option<&Source>,
     address: SocketAddr,
@@ -123,7 +122,7 @@ pub fn start_connect_from(
         Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
         Err(error) => return Err(error),
     }
-    // A route may name a congestion control (`congctl`), which connect() puts in the place of the one that was asked for.
+    // A route may name a congestion control (`congctl`), with which connect() replaces the configured one.
     if let Some(name) = congestion
         && crate::congestion::congestion(&stream)? != name
     {
@@ -133,7 +132,7 @@ pub fn start_connect_from(
     Ok(stream)
 }
 
-/// Binds a stream that is about to connect to `address`.
+/// Binds a stream, before it connects to `address`, to its local end.
 fn leave_by(stream: &TcpStream, source: &Source, address: SocketAddr) -> io::Result<()> {
     match source {
         Source::Address(own) if own.is_ipv4() != address.is_ipv4() => {
@@ -141,7 +140,7 @@ fn leave_by(stream: &TcpStream, source: &Source, address: SocketAddr) -> io::Res
             Err(io::Error::new(io::ErrorKind::InvalidInput, text))
         }
         Source::Address(own) => {
-            // The port is chosen with the peer, so that one port serves connections to several.
+            // The port is chosen together with the peer, so that one port serves connections to several peers.
             set(stream, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1_i32)?;
             let (storage, len) = to_sockaddr(SocketAddr::new(*own, 0));
             // SAFETY: `storage` holds a socket address of `len` bytes.
@@ -158,16 +157,16 @@ fn leave_by(stream: &TcpStream, source: &Source, address: SocketAddr) -> io::Res
     }
 }
 
-/// A peer that is gone is noticed by probes while the connection is idle …
+/// A dead peer is detected by probes while the connection is idle …
 const KEEPALIVE_IDLE_S: i32 = 30;
 const KEEPALIVE_INTERVAL_S: i32 = 10;
 const KEEPALIVE_PROBES: i32 = 3;
-/// … and by missing acknowledgements, or a window that stays shut, while it is not. Longer than any round
-/// trip and its retransmissions.
+/// … and otherwise by missing acknowledgements or a window that stays closed. Longer than any round trip with its
+/// retransmissions.
 const DEAD_AFTER_MS: u32 = 60_000;
 
-/// Makes a connected or accepted socket ready for use: non-blocking, no Nagle, a peer that is gone is
-/// noticed within a minute, and `congestion` (such as `cubic`) if one is named.
+/// Prepares a connected or accepted socket: non-blocking, TCP_NODELAY, detection of a dead peer within a minute, and the
+/// congestion control `congestion` (such as `cubic`), if any.
 pub fn prepare(stream: &TcpStream, congestion: Option<&str>) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
@@ -188,24 +187,24 @@ pub fn set_max_pacing_rate(stream: &TcpStream, bytes_per_s: u64) -> io::Result<(
     set(stream, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, bytes_per_s)
 }
 
-/// How much unsent data the kernel may hold before the socket stops being writable.
+/// Limits the unsent data in the kernel at which the socket is writable (TCP_NOTSENT_LOWAT).
 pub fn set_notsent_lowat(stream: &TcpStream, bytes: u32) -> io::Result<()> {
     set(stream, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, bytes)
 }
 
-/// Whether closing the socket takes back what is unsent (with a reset), or leaves it to the kernel to deliver,
-/// which may happen long after its sender has given it up.
+/// Sets whether closing the socket discards unsent data with a reset. Otherwise the kernel delivers them, possibly long
+/// after the sender has given them up.
 pub fn abandon_on_close(stream: &TcpStream, is_on: bool) -> io::Result<()> {
     let linger = libc::linger { l_onoff: is_on.into(), l_linger: 0 };
     set(stream, libc::SOL_SOCKET, libc::SO_LINGER, linger)
 }
 
-/// The largest receive and send buffer autotuning may reach (`tcp_rmem`, `tcp_wmem`), in bytes.
+/// Maximum receive and send buffer of autotuning (`tcp_rmem`, `tcp_wmem`), in bytes.
 fn autotuning_limits() -> Option<(u64, u64)> {
     Some((limits("tcp_rmem")?[2], limits("tcp_wmem")?[2]))
 }
 
-/// What `net.ipv4.NAME` is, of those that have three values: `tcp_rmem` and `tcp_wmem` in bytes, `tcp_mem` in pages.
+/// Value of `net.ipv4.NAME` for a variable with three numbers: `tcp_rmem` and `tcp_wmem` in bytes, `tcp_mem` in pages.
 /// `None` if it cannot be read, as `tcp_mem` in a network namespace.
 pub fn limits(name: &str) -> Option<[u64; 3]> {
     let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok()?;
@@ -213,20 +212,20 @@ pub fn limits(name: &str) -> Option<[u64; 3]> {
     Some([values.next()??, values.next()??, values.next()??])
 }
 
-/// Bytes of a page, in which `tcp_mem` counts.
+/// Page size in bytes, the unit of `tcp_mem`.
 pub fn page_bytes() -> Option<u64> {
     // SAFETY: no pointers are passed.
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()
 }
 
-/// What SO_BUF_LOCK says (`linux/net.h`).
+/// Bits of SO_BUF_LOCK (`linux/net.h`).
 const SEND_LOCKED: i32 = 1;
 const RECEIVE_LOCKED: i32 = 2;
 
-/// What the receive and the send buffer of a socket may grow to, in bytes: what they were set to if somebody has set
-/// them, and otherwise what autotuning may reach.
+/// Maximum receive and send buffer of a socket, in bytes: the fixed size if one is set, and otherwise the limit of
+/// autotuning.
 pub fn buffer_limits(stream: &TcpStream) -> io::Result<(u64, u64)> {
-    // Kernels before 5.16 do not say; then nobody who uses this crate has set them.
+    // Kernels before 5.16 lack the option; this crate never fixes the sizes.
     let locked = get(stream, libc::SO_BUF_LOCK).unwrap_or(0);
     let (receive_max, send_max) = autotuning_limits().unwrap_or((u64::MAX, u64::MAX));
     let limit = |lock: i32, name, autotuned| match locked & lock {
@@ -236,7 +235,7 @@ pub fn buffer_limits(stream: &TcpStream) -> io::Result<(u64, u64)> {
     Ok((limit(RECEIVE_LOCKED, libc::SO_RCVBUF, receive_max)?, limit(SEND_LOCKED, libc::SO_SNDBUF, send_max)?))
 }
 
-/// An option of SOL_SOCKET.
+/// Reads an option of SOL_SOCKET.
 pub(crate) fn get(stream: &TcpStream, name: libc::c_int) -> io::Result<i32> {
     let (mut value, mut len) = (0_i32, size_of::<i32>() as libc::socklen_t);
     // SAFETY: the pointer and length describe `value`, and both outlive the call.
@@ -246,8 +245,8 @@ pub(crate) fn get(stream: &TcpStream, name: libc::c_int) -> io::Result<i32> {
     check(result).map(|_| value)
 }
 
-/// Memory that all TCP of this machine has, and from where on it is frugal with it (`tcp_mem`, which is no limit of a
-/// network namespace), in bytes.
+/// Memory of all TCP sockets of this machine, and the threshold of memory pressure (`tcp_mem`, which is no limit of a network
+/// namespace), in bytes.
 pub fn memory() -> Option<(u64, u64)> {
     let page_bytes = page_bytes()?;
     let sockets = std::fs::read_to_string("/proc/net/sockstat").ok()?;
@@ -341,7 +340,7 @@ mod tests {
         }
     }
 
-    /// Pacing that BBR has begun stays with a connection: it must never have been BBR.
+    /// Pacing that BBR has started stays with a connection, so it must never have used BBR.
     #[test]
     fn what_is_accepted_begins_as_it_goes_on() {
         let any = "127.0.0.1:0".parse().unwrap();

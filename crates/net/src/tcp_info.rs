@@ -1,4 +1,4 @@
-//! TCP_INFO: what the kernel knows of one connection.
+//! TCP_INFO: the kernel's statistics of one connection.
 //!
 //! The structure grows with the kernel, so its length is variable: fields a kernel does not have read
 //! as zero. Offsets are those of `struct tcp_info` in `linux/tcp.h`.
@@ -18,7 +18,7 @@ use crate::syscall::check;
 pub struct TcpInfo {
     /// Congestion state.
     pub state: CongestionState,
-    /// Both ends understand marks of the path (ECN), so that routers may mark instead of drop.
+    /// Both ends support ECN, so that routers may mark instead of drop.
     pub has_ecn: bool,
     /// The delivery rate was measured while the application had too little to send.
     pub app_limited: bool,
@@ -26,21 +26,21 @@ pub struct TcpInfo {
     pub head_timeouts: u8,
     /// Maximum segment size for sending.
     pub mss_bytes: u32,
-    /// Largest segment received of late; the kernel begins with 536.
+    /// Largest segment received recently; the kernel's initial value is 536.
     pub received_segment_bytes: u32,
-    /// Maximum segment size that was offered to the peer, without options.
+    /// Maximum segment size offered to the peer, without options.
     pub advertised_mss_bytes: u32,
     /// Time since the last acknowledgement.
     pub last_ack: Duration,
-    /// Time after which what is not acknowledged is sent again.
+    /// Retransmission timeout.
     pub retransmission_timeout: Duration,
     /// Unacknowledged packets.
     pub unacked_packets: u32,
-    /// Of them those that have arrived behind a gap.
+    /// Unacknowledged packets that the peer has received behind a gap (SACK).
     pub sacked_packets: u32,
-    /// Of them those that are thought lost.
+    /// Unacknowledged packets presumed lost.
     pub lost_packets: u32,
-    /// Of those the ones that were sent again and are not acknowledged.
+    /// Lost packets that were retransmitted and are not acknowledged.
     pub resent_packets: u32,
     /// Smoothed round-trip time.
     pub rtt: Duration,
@@ -72,17 +72,17 @@ pub struct TcpInfo {
     pub receive_window_limited: Duration,
     /// Time limited by our send buffer.
     pub send_buffer_limited: Duration,
-    /// Packets that have arrived, those behind a gap included; wraps.
+    /// Packets delivered, including those behind a gap; wraps.
     pub delivered_packets: u32,
-    /// Of them those that the path had marked (ECN); wraps.
+    /// Delivered packets that the path had marked (ECN); wraps.
     pub marked_packets: u32,
-    /// Packets that arrived twice, as the peer said (D-SACK); wraps; 0 before Linux 4.20.
+    /// Packets received twice, as reported by the peer (D-SACK); wraps; 0 before Linux 4.20.
     pub duplicate_packets: u32,
-    /// Packets of this end that the path had reordered, as often as that was seen; wraps; 0 before Linux 4.20.
+    /// Reordering events in the sent data; wraps; 0 before Linux 4.20.
     pub reorderings: u32,
-    /// What the peer allows to be sent beyond what it has acknowledged.
+    /// Send window, as advertised by the peer.
     pub snd_wnd_bytes: u32,
-    /// Window that this end offers (Linux 6.2 and newer).
+    /// Receive window, as advertised to the peer (Linux 6.2 and newer).
     pub rcv_wnd_bytes: u32,
     /// Packets received behind a gap.
     pub behind_gap_packets: u32,
@@ -91,7 +91,7 @@ pub struct TcpInfo {
 }
 
 impl TcpInfo {
-    /// Packets on the path: neither arrived nor thought lost, and what was sent again.
+    /// Packets in flight: neither delivered nor presumed lost, plus retransmissions.
     pub fn in_flight_packets(&self) -> u32 {
         let gone = self.sacked_packets.saturating_add(self.lost_packets);
         self.unacked_packets.saturating_sub(gone).saturating_add(self.resent_packets)
@@ -120,7 +120,7 @@ pub fn read(stream: &TcpStream) -> io::Result<TcpInfo> {
     Ok(parse(&bytes))
 }
 
-/// The structure as far as farlun knows it.
+/// Decodes the fields of the structure that farlun uses.
 pub(crate) fn parse(bytes: &[u8; LEN]) -> TcpInfo {
     let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let long = |at: usize| {

@@ -1,14 +1,14 @@
-//! Forgetting the slow-start threshold of a connection, so that its window doubles again each round trip.
+//! Reset of a connection's slow-start threshold, so that its congestion window doubles again each round trip.
 //!
-//! The kernel has no call for that. It lets programs of its own set the threshold, though (TCP_BPF_SNDCWND_CLAMP in
-//! net/core/filter.c, which sets it together with a bound of the window), and run when an option of a socket is set: so who
-//! may attach programs gives the sockets of this process an option more. It is attached when it is needed for the first
-//! time, does nothing for any other option, and is gone with the process.
+//! The kernel has no call for a reset. A BPF program may set the threshold, together with a clamp of the window
+//! (TCP_BPF_SNDCWND_CLAMP in net/core/filter.c), when a socket option is set. A process that may attach programs therefore
+//! adds a socket option for its own sockets. The program is attached at the first use, does nothing for any other option,
+//! and is removed with the process.
 //!
-//! Who may not has BBR for a moment, which begins without a threshold (bbr_init in net/ipv4/tcp_bbr.c). What the
-//! connection had before begins anew after that, with the window as it is, and is paced by the kernel from then on. For a
-//! connection that is paced anyway this is the better way: CUBIC looks for the end of slow start (HyStart) once, and then
-//! does so again.
+//! Without that privilege the connection switches to BBR for a moment, which starts without a threshold (bbr_init in
+//! net/ipv4/tcp_bbr.c). The previous congestion control then starts anew with the current window, and the kernel paces the
+//! connection from then on. For a connection that is paced anyway this is better: CUBIC detects the end of slow start
+//! (HyStart) only once, and does so again after the switch.
 
 use std::io;
 use std::net::TcpStream;
@@ -18,7 +18,7 @@ use crate::bpf::{Instruction, OnSetOption};
 use crate::congestion::{BBR, check_congestion, congestion, set_congestion};
 use crate::tcp;
 
-/// The option: a level that no protocol has.
+/// The added option: a level that no protocol uses.
 const LEVEL: i32 = i32::from_be_bytes(*b"frln");
 const FORGET: i32 = 1;
 /// TCP_INFINITE_SSTHRESH in net/tcp.h.
@@ -27,15 +27,15 @@ const NO_THRESHOLD: i32 = i32::MAX;
 const TCP_BPF_SNDCWND_CLAMP: i32 = 1002;
 const CALL_SETSOCKOPT: i32 = 49;
 
-/// Forgets the threshold of a connection.
+/// Resets the threshold of a connection.
 pub fn forget(stream: &TcpStream) -> io::Result<()> {
     if is_free() { tcp::set(stream, LEVEL, FORGET, 0_i32) } else { begin_again(stream) }
 }
 
-/// Forgets it, and has the congestion control begin anew: the connection is paced from now on, if it was not.
+/// Resets the threshold and restarts the congestion control; the connection is paced from now on.
 pub fn begin_again(stream: &TcpStream) -> io::Result<()> {
     let own = congestion(stream)?;
-    // It has no threshold, and where it cannot be left again it is not for us.
+    // BBR has no threshold, and a connection that cannot leave BBR is left alone.
     if own == BBR {
         return Ok(());
     }
@@ -44,15 +44,15 @@ pub fn begin_again(stream: &TcpStream) -> io::Result<()> {
     set_congestion(stream, &own)
 }
 
-/// Whether nothing else changes for a connection whose threshold is forgotten: it is not paced for it.
+/// Returns true if a reset has no side effect, such as pacing of the connection.
 pub fn is_free() -> bool {
     static OPTION: OnceLock<Option<OnSetOption>> = OnceLock::new();
     OPTION.get_or_init(|| OnSetOption::attach(&program(), c"MIT").ok()).is_some()
 }
 
-/// What the option does. Other options are the kernel's as ever; of this one it hears nothing.
+/// Program of the option. Other options pass to the kernel unchanged; the kernel never sees this one.
 fn program() -> [Instruction; 25] {
-    // struct bpf_sockopt: the socket, and of what is asked the level, the name and the length.
+    // struct bpf_sockopt: the socket, and the level, name and length of the option.
     const SOCKET: i16 = 0;
     const ASKED_LEVEL: i16 = 24;
     const ASKED_NAME: i16 = 28;
@@ -62,7 +62,7 @@ fn program() -> [Instruction; 25] {
     const STACK: u8 = 10;
     [
         copy(6, 1),
-        // Before Linux 6.5 what is longer than a page has to be said to be as it was, or the call fails: 0 says so.
+        // Before Linux 6.5 an option longer than a page must be declared unchanged, by 0, or the call fails.
         load_word(2, 6, LENGTH),
         skip_if_at_most(2, PAGE_BYTES, 2),
         set(1, 0),
@@ -82,7 +82,7 @@ fn program() -> [Instruction; 25] {
         op(0x85, 0, 0, 0, CALL_SETSOCKOPT),
         set(1, HANDLED),
         store_word(6, LENGTH, 1),
-        // 1 lets it pass; what TCP refuses is not permitted.
+        // 1 passes the option to the kernel; a failure of TCP is reported as EPERM.
         copy(1, 0),
         set(0, 0),
         skip_unless(1, 0, 1),
@@ -123,12 +123,12 @@ const fn store_word(to: u8, offset: i16, from: u8) -> Instruction {
     op(0x63, to, from, offset, 0)
 }
 
-/// Skips so many instructions unless a register holds `value`.
+/// Skips `instructions` instructions unless the register holds `value`.
 const fn skip_unless(register: u8, value: i32, instructions: i16) -> Instruction {
     op(0x55, register, 0, instructions, value)
 }
 
-/// Skips so many instructions if a register holds `value` or less.
+/// Skips `instructions` instructions if the register holds at most `value`.
 const fn skip_if_at_most(register: u8, value: i32, instructions: i16) -> Instruction {
     op(0xb5, register, 0, instructions, value)
 }
@@ -139,14 +139,14 @@ mod tests {
 
     use super::*;
 
-    /// Whether the window doubles after that is seen on a path (`wan/tests/path.rs`); here, that nothing else changes.
+    /// The unchanged rest of the connection's state; a doubling window needs a path (`wan/tests/path.rs`).
     #[test]
     fn a_threshold_is_forgotten_and_the_rest_stays() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         for name in ["reno", "bbr"] {
             let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let (mut far, _) = listener.accept().unwrap();
-            // Not every kernel has BBR; then nothing is forgotten either.
+            // Without BBR in the kernel there is no reset by a switch either.
             if set_congestion(&near, name).is_err() {
                 continue;
             }
@@ -160,7 +160,7 @@ mod tests {
         }
     }
 
-    /// Where the option is there, others with that number are none, and what TCP has is as it was.
+    /// The added option leaves other options of the same number, and options of TCP, unchanged.
     #[test]
     fn the_option_is_one_more_and_changes_no_other() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -171,7 +171,7 @@ mod tests {
         tcp::set_notsent_lowat(&near, 131_072).unwrap();
         near.set_nodelay(true).unwrap();
         assert!(near.nodelay().unwrap());
-        // The kernel takes the first word of it.
+        // The kernel reads the first word only.
         let long = [1_i32; 2048];
         tcp::set(&near, libc::SOL_SOCKET, libc::SO_KEEPALIVE, long).unwrap();
         assert_eq!(tcp::get(&near, libc::SO_KEEPALIVE).unwrap(), 1);

@@ -1,8 +1,8 @@
-//! TUN devices that hand over super-packets whole.
+//! TUN devices that transfer whole super-packets (GSO).
 //!
-//! With IFF_VNET_HDR and segmentation offload a TUN gives and takes up to 64 KiB of TCP at once, behind a
-//! small header that says how to cut them; that is what makes 10 Gb/s through two devices and one process
-//! possible. See the kernel's Documentation/networking/tuntap.rst and virtio 1.2, section 5.1.6.
+//! With IFF_VNET_HDR and segmentation offload a TUN device transfers up to 64 KiB of TCP at once, behind a small header with
+//! the segmentation parameters; only this allows 10 Gb/s through two devices and one process. See the kernel's
+//! Documentation/networking/tuntap.rst and virtio 1.2, section 5.1.6.
 #![allow(unsafe_code)]
 
 use std::fs::{File, OpenOptions};
@@ -14,9 +14,9 @@ use crate::syscall::check;
 
 /// Bytes of the header in front of every packet.
 pub const HEADER_BYTES: usize = 10;
-/// The largest packet a device hands over, with its header.
+/// Maximum length of a packet with its header.
 pub const MAX_BYTES: usize = HEADER_BYTES + 65_535;
-/// In so many places may the payload of a packet lie.
+/// Maximum number of payload slices of a packet.
 pub const PAYLOADS_MAX: usize = 64;
 
 const DEVICES: &str = "/dev/net/tun";
@@ -26,46 +26,46 @@ const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
 const GSO_ECN: u8 = 0x80;
 
-/// A TUN device; it is gone when this is dropped.
+/// A TUN device; removed on drop.
 #[derive(Debug)]
 pub struct Tun {
     file: File,
 }
 
-/// What a packet from a device is, besides its bytes.
+/// Segmentation of a packet read from a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cut {
-    /// MTU-sized packets it stands for.
+    /// Number of MTU-sized packets.
     pub segments: u16,
-    /// Bytes of IP and TCP headers that each of them has; 0 unless there are several.
+    /// Length of the IP and TCP headers of each packet; 0 if there is only one.
     pub header_bytes: u32,
-    /// Bytes of payload that each but the last has; 0 unless there are several.
+    /// Payload of each packet but the last; 0 if there is only one.
     pub payload_bytes: u32,
 }
 
-/// What a packet leaves to the device that takes it: the rest of TCP's checksum, and cutting.
+/// Work that a packet leaves to the receiving device: the TCP checksum, and segmentation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offload {
-    /// Where the TCP header begins, in bytes from the IP header.
+    /// Offset of the TCP header from the IP header.
     pub transport_at: u16,
-    /// Where the checksum is in the TCP header.
+    /// Offset of the checksum in the TCP header.
     pub checksum_at: u16,
-    /// Bytes of the IP and the TCP header.
+    /// Length of the IP and TCP headers.
     pub header_bytes: u16,
-    /// The packet stands for several of this much payload each; `None` if it is one.
+    /// Payload of each segment; `None` if the packet is not segmented.
     pub cut: Option<u16>,
-    /// 4 or 6.
+    /// IP version, 4 or 6.
     pub version: u8,
 }
 
 impl Tun {
-    /// Whether a device may be had at all: the kernel may still refuse to make one.
+    /// Returns true if TUN devices are accessible; the kernel may still refuse to create one.
     pub fn opens() -> bool {
         OpenOptions::new().read(true).write(true).open(DEVICES).is_ok()
     }
 
-    /// Makes the device `name` in the namespace of the calling thread, with checksum and TCP segmentation
-    /// offload. Reads and writes never block.
+    /// Creates the device `name` in the namespace of the calling thread, with checksum and TCP segmentation offload. Reads and
+    /// writes never block.
     pub fn create(name: &str) -> io::Result<Tun> {
         let file = OpenOptions::new()
             .read(true)
@@ -91,7 +91,7 @@ impl Tun {
         Ok(Tun { file })
     }
 
-    /// Reads one packet with its header into `buffer`, which has [`MAX_BYTES`]; `None` if none waits.
+    /// Reads one packet with its header into `buffer` of [`MAX_BYTES`]; `None` if none waits.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match (&self.file).read(buffer) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -100,7 +100,7 @@ impl Tun {
         }
     }
 
-    /// Hands one packet to the device's host, whose headers and payloads, at most [`PAYLOADS_MAX`], lie apart.
+    /// Passes one packet to the device's host, with headers and at most [`PAYLOADS_MAX`] payload slices.
     pub fn write_parts(&self, offload: &Offload, headers: &[u8], payloads: &[&[u8]]) -> io::Result<()> {
         let own = offload.header();
         let mut parts = [IoSlice::new(&[]); 2 + PAYLOADS_MAX];
@@ -109,7 +109,7 @@ impl Tun {
         (&self.file).write_vectored(&parts[..2 + payloads.len()]).map(|_| ())
     }
 
-    /// Hands one packet with its header to the device's host.
+    /// Passes one packet with its header to the device's host.
     pub fn write(&self, packet: &[u8]) -> io::Result<()> {
         (&self.file).write(packet).map(|_| ())
     }
@@ -139,13 +139,13 @@ impl Offload {
     }
 }
 
-/// Whether `packet`, as [`Tun::read`] gave it, is one packet and the rest of its checksum is left to whoever needs it.
+/// Returns true if `packet`, as read by [`Tun::read`], is a single packet with a partial checksum.
 pub fn is_unfinished(packet: &[u8]) -> bool {
     packet.len() >= HEADER_BYTES && packet[0] & NEEDS_CSUM != 0 && packet[1] == GSO_NONE
 }
 
 impl Cut {
-    /// How `packet`, as [`Tun::read`] gave it, is to be cut. What is no TCP super-packet is one packet.
+    /// Segmentation of `packet`, as read by [`Tun::read`]. Anything but a TCP super-packet is one packet.
     pub fn of(packet: &[u8]) -> Cut {
         super_packet(packet).unwrap_or(Cut { segments: 1, header_bytes: 0, payload_bytes: 0 })
     }
@@ -158,7 +158,7 @@ fn super_packet(packet: &[u8]) -> Option<Cut> {
         return None;
     }
     let mss_bytes = u32::from(u16::from_ne_bytes([header[4], header[5]]));
-    // The field hdr_len is only a hint; where the checksum starts is where the TCP header does.
+    // The field hdr_len is only a hint; the checksum starts at the TCP header.
     let tcp = u32::from(u16::from_ne_bytes([header[6], header[7]]));
     let data_offset = ip.get(tcp as usize + 12)?;
     let header_bytes = tcp + u32::from(data_offset >> 4) * 4;

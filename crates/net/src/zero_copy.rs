@@ -1,8 +1,8 @@
-//! Sending without a copy into the kernel (MSG_ZEROCOPY, the kernel's Documentation/networking/msg_zerocopy.rst).
+//! Zero-copy transmission (MSG_ZEROCOPY, the kernel's Documentation/networking/msg_zerocopy.rst).
 //!
-//! What is sent so stays the sender's memory until the kernel tells, through the error queue, that it is done with it;
-//! bytes that are changed before that may arrive changed. The kernel also tells whether it copied them after all, as it
-//! does wherever it is receiver as well (loopback, veth, TUN): then asking for it has only cost time.
+//! The kernel reads the sender's memory until it reports completion in the error queue; bytes changed before that may arrive
+//! changed. The report says whether the kernel has copied the bytes after all, as it does if it is also the receiver
+//! (loopback, veth, TUN): zero copy then only costs time.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -16,23 +16,23 @@ use crate::syscall::check;
 // linux/errqueue.h
 const ORIGIN_ZEROCOPY: u8 = 5;
 const CODE_COPIED: u8 = 1;
-/// An extended error with an address and its header are 64 bytes.
+/// Length of an extended error with an address and its header is 64 bytes.
 const CONTROL_BYTES: usize = 128;
 
-/// Room for control messages, as aligned as they need it.
+/// Aligned buffer for control messages.
 #[repr(C, align(8))]
 struct Control([u8; CONTROL_BYTES]);
 
-/// What the kernel is done with.
+/// Completed zero-copy sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Done {
-    /// Calls of [`send`].
+    /// Number of [`send`] calls.
     pub sends: u64,
-    /// Those of them whose bytes were copied after all.
+    /// Number of calls whose bytes were copied after all.
     pub copied: u64,
 }
 
-/// Lets the socket send so. Kernels before 4.14 cannot.
+/// Enables zero-copy sends on the socket. Kernels before 4.14 do not support it.
 pub fn enable(stream: &TcpStream) -> io::Result<()> {
     let on: libc::c_int = 1;
     // SAFETY: the value is one int, as SO_ZEROCOPY wants it, and lives until the call returns.
@@ -48,22 +48,22 @@ pub fn enable(stream: &TcpStream) -> io::Result<()> {
     .map(drop)
 }
 
-/// Hands over as much of `bytes` as the socket takes. The kernel has no room to remember it (ENOBUFS) when more is on
-/// its way than `net.core.optmem_max` and the limit of locked memory (RLIMIT_MEMLOCK) allow.
+/// Sends as much of `bytes` as the socket accepts. Fails with ENOBUFS if the outstanding sends exceed `net.core.optmem_max` or
+/// the limit of locked memory (RLIMIT_MEMLOCK).
 pub fn send(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     let how = libc::MSG_ZEROCOPY | libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-    // SAFETY: the kernel reads no more than `bytes`. It may do so after the call too, but holds the pages for that: what
-    // becomes of the memory here only decides what arrives.
+    // SAFETY: the kernel reads no more than `bytes`. It may do so after the call too, but holds the pages for that: a later
+    // change of the memory only affects the bytes that arrive.
     let sent = unsafe { libc::send(stream.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), how) };
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
 }
 
-/// Whether [`send`] failed for want of room to remember what is on its way.
+/// Returns true if [`send`] failed because the kernel cannot keep track of more outstanding sends.
 pub fn has_no_room(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENOBUFS)
 }
 
-/// Empties the error queue: what the kernel is done with since the last call.
+/// Empties the error queue and returns the sends completed since the last call.
 pub fn done(stream: &TcpStream) -> io::Result<Done> {
     let mut total = Done::default();
     loop {
@@ -81,7 +81,7 @@ pub fn done(stream: &TcpStream) -> io::Result<Done> {
         }
         let said = Said::of(&message);
         if let (ORIGIN_ZEROCOPY, Some(last)) = (said.origin, said.number) {
-            // It speaks of all sends from one number to another, which wrap.
+            // A message reports a range of send numbers, which wrap.
             let sends = u64::from(last.wrapping_sub(said.kind)) + 1;
             total.sends += sends;
             total.copied += if said.code == CODE_COPIED { sends } else { 0 };

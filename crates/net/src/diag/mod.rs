@@ -1,9 +1,9 @@
-//! What the kernel knows of anybody's TCP connections: sock_diag(7) with INET_DIAG, for one network namespace.
+//! Statistics of all TCP connections of a network namespace: sock_diag(7) with INET_DIAG.
 //!
-//! Nobody's permission is needed. [`Diag::find`] goes through all sockets of the machine, some tenths of a millisecond
-//! with the kernel's usual tables, whatever the filter: once in a while. [`Diag::look`] asks for connections one by one,
-//! many in one message, and costs about as much as TCP_INFO of each: as often as one likes. What the answers say of TCP
-//! is [`TcpInfo`]; nothing is known here of what goes over a connection.
+//! No privilege is needed. [`Diag::find`] scans all sockets of the machine, some tenths of a millisecond with the kernel's
+//! usual tables, whatever the filter: use it rarely. [`Diag::look`] requests single connections, many in one message, and
+//! costs about as much as TCP_INFO of each: use it as often as needed. TCP's statistics are returned as [`TcpInfo`]; the
+//! data of a connection are not examined.
 #![allow(unsafe_code)]
 
 mod answer;
@@ -20,85 +20,85 @@ use crate::tcp_info::TcpInfo;
 use question::{Extras, Family, SOCK_DIAG_BY_FAMILY};
 use ring::Ring;
 
-/// Questions in one message: their answers fit into the receive buffer that a socket usually has.
+/// Requests in one message: their responses fit into a default receive buffer of a socket.
 const BATCH: usize = 32;
-/// The kernel's answers to a dump fit into so much (linux/netlink.h, NLMSG_GOODSIZE and what dumps use).
+/// Maximum length of a dump's response (linux/netlink.h, NLMSG_GOODSIZE, and the limit of dumps).
 const DUMP_BYTES: usize = 32 << 10;
 
-/// The way to ask one network namespace.
+/// A diagnostic socket of one network namespace.
 #[derive(Debug)]
 pub struct Diag {
     socket: OwnedFd,
-    /// Of the next question.
+    /// Sequence number of the next request.
     sequence: u32,
     question: Vec<u8>,
     dump: Vec<u8>,
     ring: Ring,
 }
 
-/// What names a connection to the kernel.
+/// Identity of a connection in the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SocketId {
     family: u8,
     id: [u8; question::ID_BYTES],
 }
 
-/// A connection as a search finds it.
+/// A connection found by a search.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// What to look at it by.
+    /// Identity for [`Diag::look`].
     pub id: SocketId,
-    /// This end.
+    /// Local address.
     pub local: SocketAddr,
-    /// The other end.
+    /// Remote address.
     pub remote: SocketAddr,
-    /// The number of its file, by which the processes are known that have it open; 0 if no program ever had it.
+    /// Inode of the socket, by which /proc relates it to processes; 0 if no program has ever opened it.
     pub inode: u32,
-    /// The user who made it.
+    /// User ID of the socket's creator.
     pub uid: u32,
-    /// Its congestion control.
+    /// Name of the congestion control.
     pub congestion: String,
-    /// Its buffers.
+    /// Socket buffers.
     pub memory: Option<Memory>,
-    /// What BBR thinks of the path.
+    /// BBR's model of the path.
     pub bbr: Option<Bbr>,
-    /// What TCP says of it.
+    /// TCP_INFO of the connection.
     pub info: TcpInfo,
 }
 
-/// The buffers of a socket.
+/// Use and limits of a socket's buffers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Memory {
-    /// Received and not read.
+    /// Bytes received and not read.
     pub received_bytes: u32,
-    /// The most of that.
+    /// Receive buffer limit.
     pub rcvbuf_bytes: u32,
-    /// Written, and not acknowledged or not sent.
+    /// Bytes written and not acknowledged, sent or not.
     pub queued_bytes: u32,
-    /// The most of that.
+    /// Send buffer limit.
     pub sndbuf_bytes: u32,
 }
 
-/// What BBR thinks of the path.
+/// BBR's model of the path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bbr {
-    /// The bottleneck's rate.
+    /// Bottleneck bandwidth.
     pub bytes_per_s: u64,
-    /// Smallest round trip of late.
+    /// Minimum round-trip time of BBR's window.
     pub min_rtt_us: u32,
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Clone, Debug, Default)]
 pub struct Finding {
-    /// The connections.
+    /// Connections found.
     pub connections: Vec<Found>,
-    /// Connections that were left out because there are too many.
+    /// Number of connections beyond the limit.
     pub left_out: usize,
 }
 
 impl Diag {
-    /// For the namespace of the calling thread.
+    /// Opens a socket in the namespace of the calling thread.
     pub fn open() -> io::Result<Diag> {
         Ok(Diag {
             socket: rtnetlink::open(libc::NETLINK_SOCK_DIAG)?,
@@ -109,12 +109,12 @@ impl Diag {
         })
     }
 
-    /// For another namespace: a socket stays where it was made.
+    /// Opens a socket in another namespace; a socket stays where it was created.
     pub fn open_in(namespace: &Namespace) -> io::Result<Diag> {
         namespace.run(Diag::open)
     }
 
-    /// Every connection that stands and has one of `ports` at either end, but no more than `most`.
+    /// Returns established and closing connections with one of `ports` at either end, at most `most`.
     pub fn find(&mut self, ports: &[u16], most: usize) -> io::Result<Finding> {
         let mut finding = Finding::default();
         for family in [Family::V4, Family::V6] {
@@ -132,7 +132,7 @@ impl Diag {
         Ok(finding)
     }
 
-    /// Where somebody listens, of these ports.
+    /// Listening addresses with one of `ports`.
     pub fn listeners(&mut self, ports: &[u16]) -> io::Result<Vec<SocketAddr>> {
         let mut listeners = Vec::new();
         for family in [Family::V4, Family::V6] {
@@ -143,8 +143,8 @@ impl Diag {
         Ok(listeners)
     }
 
-    /// What TCP says of each of `ids` now; `each` has its place among them, and `None` for one that is gone. Those of
-    /// which the kernel had no room to answer are left out.
+    /// Reads TCP_INFO of each of `ids`; `each` gets the index, and `None` for a closed connection. Responses that the kernel
+    /// dropped for lack of buffer space are omitted.
     pub fn look(&mut self, ids: &[SocketId], mut each: impl FnMut(usize, Option<TcpInfo>)) -> io::Result<()> {
         for (batch, ids) in ids.chunks(BATCH).enumerate() {
             self.question.clear();
@@ -187,7 +187,7 @@ impl Diag {
             if got == 0 {
                 return Err(io::Error::other("the kernel ended a dump of sockets early"));
             }
-            // What is left of a question that was given up is not for this one.
+            // Responses to an abandoned request have another sequence number.
             for message in messages(&self.dump[..got]).filter(|message| message.sequence == sequence) {
                 match message.kind {
                     NLMSG_DONE => return rtnetlink::end_of(message.body),
@@ -200,7 +200,7 @@ impl Diag {
     }
 }
 
-/// The kernel answers before this returns, but for the later parts of a dump.
+/// Sends a request. The kernel responds before this returns, except for later parts of a dump.
 fn send(socket: &OwnedFd, message: &[u8]) -> io::Result<()> {
     // SAFETY: `message` holds as many bytes as we say. A socket without an address talks to the kernel.
     let sent = unsafe { libc::send(socket.as_raw_fd(), message.as_ptr().cast(), message.len(), 0) };
@@ -214,7 +214,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection over loopback with a port of its own; both ends.
+    /// A connection over loopback with a port of its own; returns both ends.
     fn pair(address: &str) -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind(address).expect("a port");
         let near = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(bytes, 8000);
 
         drop((near, far));
-        // The end that was closed last is no connection any more, as soon as the other has acknowledged that.
+        // The end that was closed last disappears as soon as the other has acknowledged its FIN.
         let mut gone = 0;
         while gone == 0 {
             std::thread::yield_now();

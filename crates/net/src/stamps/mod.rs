@@ -1,8 +1,8 @@
-//! The kernel's own times of what a socket sends and receives: software stamps of SO_TIMESTAMPING (the kernel's
+//! Kernel timestamps of a socket's sent and received data: software timestamps of SO_TIMESTAMPING (the kernel's
 //! Documentation/networking/timestamping.rst).
 //!
-//! `datagram` is UDP, `stream` is TCP; here is what both share. Stamps are on CLOCK_REALTIME: good for differences
-//! between sockets of one machine as they are, and [`crate::clock::Realtime`] puts them beside everything else.
+//! `datagram` is UDP, `stream` is TCP; this file has the common part. Timestamps are on CLOCK_REALTIME: differences between
+//! sockets of one machine are exact, and [`crate::clock::Realtime`] converts them to the clock of all other times.
 #![allow(unsafe_code)]
 
 mod datagram;
@@ -35,20 +35,20 @@ const ERROR_DATA_AT: usize = 12;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Stamp(pub u64);
 
-/// What control messages said.
+/// Decoded control messages.
 #[derive(Default)]
 pub(crate) struct Said {
     stamp: Option<Stamp>,
-    /// Who speaks through the error queue, and what more there is to it: `ee_origin` and `ee_code`.
+    /// Origin and code of an error queue message: `ee_origin` and `ee_code`.
     pub(crate) origin: u8,
     pub(crate) code: u8,
-    /// What kind of stamp it is, and of what: `ee_info` and `ee_data`.
+    /// Kind of the timestamp and number of its subject: `ee_info` and `ee_data`.
     pub(crate) kind: u32,
     pub(crate) number: Option<u32>,
 }
 
 impl Said {
-    /// Reads the control messages that the kernel has put where `message` says.
+    /// Decodes the control messages of `message`.
     pub(crate) fn of(message: &libc::msghdr) -> Said {
         let mut said = Said::default();
         // SAFETY: the kernel has filled in the control messages and said in `message` how many bytes they are.
@@ -56,7 +56,7 @@ impl Said {
         while !at.is_null() {
             // SAFETY: `at` is a header among them, and its data follow it there.
             let (header, data) = unsafe { (at.read_unaligned(), libc::CMSG_DATA(at)) };
-            // C libraries disagree about its type.
+            // The type of the field differs between C libraries.
             let whole: usize = header.cmsg_len as _;
             let len = whole.saturating_sub(size_of::<libc::cmsghdr>());
             // SAFETY: the kernel wrote `len` bytes of data behind this header.
@@ -82,14 +82,14 @@ impl Said {
     }
 }
 
-/// struct scm_timestamping begins with the software stamp as a timespec; zero means there is none.
+/// struct scm_timestamping begins with the software timestamp as a timespec; zero means that there is none.
 fn stamp(data: &[u8]) -> Option<Stamp> {
     let word = |at: usize| data.get(at..at + 8)?.try_into().ok().map(i64::from_ne_bytes);
     let ns = u64::try_from(word(0)?).ok()? * 1_000_000_000 + u64::try_from(word(8)?).ok()?;
     (ns > 0).then_some(Stamp(ns))
 }
 
-/// Sets which stamps there are.
+/// Sets the flags of SO_TIMESTAMPING.
 fn set(socket: BorrowedFd<'_>, flags: u32) -> io::Result<()> {
     // SAFETY: the value is one int, as SO_TIMESTAMPING wants it, and lives until the call returns.
     check(unsafe {

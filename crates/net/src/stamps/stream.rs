@@ -1,10 +1,10 @@
-//! Times of single bytes of a TCP stream: when the kernel queued them to a device, when the device's driver took
-//! them, when the peer's TCP acknowledged them.
+//! Timestamps of single bytes of a TCP stream: queued to a device, passed to the device's driver, acknowledged by the peer's
+//! TCP.
 //!
-//! Only writes that ask for stamps have any, by a control message of their own, so that the others cost nothing. The
-//! kernel keeps one stamp per packet buffer, for its last byte: what is asked for ends a write, and with
-//! `ends_record` (MSG_EOR) nothing is appended to it. Stamps come back through the error queue, which makes the
-//! socket ready with [`crate::Ready::has_error`] until it is empty.
+//! Only writes with a control message request timestamps, so that other writes cost nothing. The kernel keeps one timestamp
+//! per socket buffer, for its last byte: the write's last byte is stamped, and with `ends_record` (MSG_EOR) no
+//! further data are appended to the buffer. Timestamps arrive in the error queue, which makes the socket ready with
+//! [`crate::Ready::has_error`] until it is empty.
 #![allow(unsafe_code)]
 
 use std::io::{self, IoSlice};
@@ -21,33 +21,33 @@ use super::{OPT_ID, OPT_ID_TCP, OPT_TSONLY, SOFTWARE, Said, Stamp, TX_ACK, TX_SC
 const KIND_SND: u32 = 0;
 const KIND_SCHED: u32 = 1;
 const KIND_ACK: u32 = 2;
-/// Messages of the error queue that one call takes: ten bytes have all their stamps with it.
+/// Error queue messages per call; enough for all timestamps of ten bytes.
 const BATCH: usize = 32;
-/// A stamp and an extended error with an address, each with its header, are 128 bytes.
+/// Length of control messages: a timestamp and an extended error with an address, with headers, are 128 bytes.
 const CONTROL_BYTES: usize = 192;
 
-/// How often a count is begun again because an acknowledgement came in between.
+/// Maximum number of attempts to enable the count without an acknowledgement in between.
 const TRIES: u32 = 100;
 
-/// How far a byte has come.
+/// Stage of a byte's transmission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mile {
-    /// It enters the queue before the device.
+    /// Entered the queue of the device.
     Queued,
-    /// The device's driver has it.
+    /// Passed to the device's driver.
     Wire,
-    /// The peer's TCP has it.
+    /// Acknowledged by the peer's TCP.
     Acked,
 }
 
-/// A stamp of a stream.
+/// A timestamp of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Milestone {
-    /// How far it came.
+    /// Stage of the transmission.
     pub mile: Mile,
-    /// Which byte, modulo 2^32: the first that was written after [`request`] has the number which that said.
+    /// Number of the byte, modulo 2^32; [`request`] returns the number of the next byte written.
     pub byte: u32,
-    /// When.
+    /// Time on CLOCK_REALTIME.
     pub stamp: Stamp,
 }
 
@@ -55,8 +55,8 @@ pub struct Milestone {
 #[repr(C, align(8))]
 struct Control([u8; CONTROL_BYTES]);
 
-/// Bytes that are written from now on are counted, and may have stamps. Which number the next one has: 0, but kernels before
-/// 6.2 count from the first byte that is not acknowledged.
+/// Enables timestamps and returns the number of the next byte written: 0, but kernels before 6.2 count from the first
+/// unacknowledged byte.
 pub fn request(stream: &TcpStream) -> io::Result<u32> {
     let flags = SOFTWARE | OPT_ID | OPT_TSONLY;
     match super::set(stream.as_fd(), flags | OPT_ID_TCP) {
@@ -67,7 +67,7 @@ pub fn request(stream: &TcpStream) -> io::Result<u32> {
 
 fn request_from_unacked(stream: &TcpStream, flags: u32) -> io::Result<u32> {
     for _ in 0..TRIES {
-        // It counts anew only where it did not count before.
+        // The count restarts only if it was disabled before.
         super::set(stream.as_fd(), 0)?;
         let before = unacked_bytes(stream)?;
         super::set(stream.as_fd(), flags)?;
@@ -78,7 +78,7 @@ fn request_from_unacked(stream: &TcpStream, flags: u32) -> io::Result<u32> {
     Err(io::Error::other("acknowledgements came whenever the kernel was asked to count bytes"))
 }
 
-/// What was written and is not acknowledged.
+/// Bytes written and not acknowledged.
 fn unacked_bytes(stream: &TcpStream) -> io::Result<u32> {
     let mut bytes: libc::c_int = 0;
     // SAFETY: SIOCOUTQ, which is TIOCOUTQ, writes one int.
@@ -86,7 +86,7 @@ fn unacked_bytes(stream: &TcpStream) -> io::Result<u32> {
     Ok(bytes as u32)
 }
 
-/// A vectored write whose last byte is to have stamps: the last of those that the socket takes.
+/// A vectored write that requests timestamps of the last byte that the socket accepts.
 pub fn send(stream: &TcpStream, slices: &[IoSlice<'_>], ends_record: bool) -> io::Result<usize> {
     let mut control = Control([0; CONTROL_BYTES]);
     let flags = TX_SCHED | TX_SOFTWARE | TX_ACK;
@@ -113,7 +113,7 @@ pub fn send(stream: &TcpStream, slices: &[IoSlice<'_>], ends_record: bool) -> io
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
 }
 
-/// Takes every stamp that waits; how many there were.
+/// Takes all timestamps from the error queue and returns their number.
 pub fn collect(stream: &TcpStream, mut take: impl FnMut(Milestone)) -> io::Result<usize> {
     let mut total = 0;
     loop {
@@ -172,7 +172,7 @@ mod tests {
 
     use crate::{Events, Interest, Poll};
 
-    /// The three stamps of the byte that `sent` ends with, in the order in which they came.
+    /// The three timestamps of the last byte sent, in order of arrival.
     fn wait_for(stream: &TcpStream, byte: u32) -> Vec<Milestone> {
         let poll = Poll::new().unwrap();
         poll.add(stream.as_fd(), 7, Interest { readable: false, writable: false }).unwrap();
@@ -195,7 +195,7 @@ mod tests {
             let listener = TcpListener::bind(loopback).unwrap();
             let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let (mut peer, _) = listener.accept().unwrap();
-            // What goes before counts for nothing.
+            // Bytes written before the request are not counted.
             stream.write_all(&[1; 10]).unwrap();
             assert_eq!(request(&stream).unwrap(), 0);
             stream.write_all(&[2; 100]).unwrap();

@@ -1,9 +1,9 @@
-//! Hearing what crosses a network device: a packet socket with a ring of blocks that the kernel fills (TPACKET_V3).
+//! Capture of packets on a network device: a packet socket with a ring of blocks that the kernel fills (TPACKET_V3).
 //!
-//! One system call serves the packets of a whole block, and the kernel copies no more of each than a filter says. What
-//! finds no room in the ring is lost to the tap, never to the traffic, and is counted. Nothing is sent, and packets are
-//! not looked into. See packet(7) and the kernel's Documentation/networking/packet_mmap.rst; `packet_ring` is the older
-//! ring of single packets, which can be written to as well as heard.
+//! One system call serves the packets of a whole block, and a filter limits the bytes copied of each packet. Packets for
+//! which the ring has no room are lost to the capture, never to the traffic, and are counted. Nothing is sent, and packets
+//! are not parsed. See packet(7) and the kernel's Documentation/networking/packet_mmap.rst; `packet_ring` is the older ring
+//! of single packets, which also supports sending.
 #![allow(unsafe_code)]
 
 mod filter;
@@ -31,19 +31,19 @@ const RAW_HARDWARE: libc::c_int = 1 << 6;
 // linux/if_arp.h
 const ARPHRD_ETHER: u16 = 1;
 const ARPHRD_LOOPBACK: u16 = 772;
-/// Tunnels and TUN devices: nothing is in front of the IP header.
+/// ARPHRD types of tunnels and TUN devices: packets have no link-layer header.
 const WITHOUT_HEADER: [u16; 5] = [0xfffe, 519, 768, 769, 776];
 
-/// How packets begin.
+/// First header of a device's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Link {
-    /// With an Ethernet header.
+    /// Ethernet header.
     Ethernet,
-    /// With their IP header.
+    /// IP header.
     Ip,
 }
 
-/// A device that can be listened to.
+/// A device whose packets can be captured.
 #[derive(Debug)]
 pub struct Device {
     socket: OwnedFd,
@@ -53,50 +53,49 @@ pub struct Device {
     link: Link,
 }
 
-/// How to listen.
+/// Parameters of a capture.
 #[derive(Clone, Copy, Debug)]
 pub struct Listening<'a> {
-    /// Memory for packets that nobody has taken yet.
+    /// Size of the packet ring.
     pub ring_bytes: usize,
-    /// A block that has packets is handed over after this time even if it is not full.
+    /// Time after which a block with packets is handed over even if it is not full.
     pub retire: Duration,
-    /// Says of each packet how many bytes are kept of it; 0 for none.
+    /// Filter that returns the number of bytes to keep of each packet; 0 for none.
     pub filter: &'a [Instruction],
-    /// Take the stamps of the network card, on its own clock, instead of the kernel's.
+    /// Use hardware timestamps of the network card, on its own clock, instead of the kernel's.
     pub hardware_stamps: bool,
 }
 
-/// A device that is being listened to.
+/// A running capture.
 #[derive(Debug)]
 pub struct Tap {
     device: Device,
     ring: Ring,
-    /// If the card does.
+    /// Hardware timestamping, if enabled.
     stamping: Option<hardware::Stamping>,
     counts: Counts,
     taken: u64,
 }
 
-/// What has become of a device since it was asked about before.
+/// Change of a device since the last check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Condition {
-    /// Nothing.
+    /// No change.
     Same,
-    /// It is down, or was for a while: nothing crosses it until it is up again.
+    /// The device is down, or was down meanwhile; it carries no packets until it is up again.
     Down,
-    /// It is no more, or in another namespace: nothing will be heard.
+    /// The device was removed, or moved to another namespace; the capture has ended.
     Gone,
 }
 
-/// Packets that the filter let through, and how many of them were lost for want of room.
+/// Numbers of packets that passed the filter, and of losses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// All of them.
+    /// Packets that passed the filter, including lost ones.
     pub packets: u64,
-    /// Those that were lost.
+    /// Packets lost because the ring was full.
     pub drops: u64,
-    /// Those that were left out because the card had not stamped them, though it was to: their stamps are on another
-    /// clock.
+    /// Packets omitted because they lack the requested hardware timestamp: other timestamps are on another clock.
     pub unstamped: u64,
 }
 
@@ -104,8 +103,8 @@ impl Device {
     /// Looks up the device `name` of the calling thread's namespace.
     ///
     /// # Errors
-    /// `NotFound` if there is none, `PermissionDenied` without CAP_NET_RAW, `Unsupported` if its packets begin with
-    /// something else than Ethernet or IP.
+    /// `NotFound` if there is none, `PermissionDenied` without CAP_NET_RAW, `Unsupported` if its packets begin neither with
+    /// an Ethernet nor with an IP header.
     pub fn open(name: &str) -> io::Result<Device> {
         let index = interface::index_of(name).map_err(|error| match error.raw_os_error() {
             Some(libc::ENODEV) => io::Error::from(io::ErrorKind::NotFound),
@@ -129,7 +128,7 @@ impl Device {
         Ok(Device { socket, name: name.to_owned(), index, kind, link })
     }
 
-    /// How its packets begin.
+    /// First header of the device's packets.
     pub const fn link(&self) -> Link {
         self.link
     }
@@ -139,8 +138,8 @@ impl Device {
         &self.name
     }
 
-    /// Hears everything that crosses the device from now on, in both directions, whoever it is for. What goes out over
-    /// the loopback device comes back at once and is heard then.
+    /// Starts to capture all packets of the device in both directions, whatever their destination. A packet on the loopback
+    /// device is captured once, when it is received.
     pub fn listen(self, listening: &Listening<'_>) -> io::Result<Tap> {
         let (fd, raw) = (self.socket.as_fd(), self.socket.as_raw_fd());
         filter::attach(fd, listening.filter)?;
@@ -166,7 +165,7 @@ impl Device {
             true => Some(hardware::Stamping::start(fd, &self.name)?),
             false => None,
         };
-        // From here on the card is set back whatever happens.
+        // From here on dropping the capture restores the card's settings.
         let tap = Tap { device: self, ring, stamping, counts: Counts::default(), taken: 0 };
         bind(&tap.device.socket, tap.device.index, libc::ETH_P_ALL as u16)?;
         Ok(tap)
@@ -179,13 +178,13 @@ impl Tap {
         &self.device
     }
 
-    /// When the next packet that has been handed over crossed the device; `None` if there is none.
+    /// Timestamp of the next packet in the ring; `None` if there is none.
     #[inline]
     pub fn peek(&mut self) -> Option<Stamp> {
         self.ring.peek()
     }
 
-    /// The next packet that has been handed over.
+    /// Takes the next packet from the ring.
     #[inline]
     pub fn take(&mut self) -> Option<Packet<'_>> {
         let packet = self.ring.take()?;
@@ -193,8 +192,7 @@ impl Tap {
         Some(packet)
     }
 
-    /// Shows at most `most` of the packets that have been handed over, and says how many; for each it takes less time than
-    /// [`Tap::take`].
+    /// Calls `show` for at most `most` packets of the ring and returns their number; faster for each packet than [`Tap::take`].
     #[inline]
     pub fn take_each(&mut self, most: u64, show: impl FnMut(&Packet<'_>)) -> u64 {
         let count = self.ring.take_each(most, show);
@@ -202,7 +200,7 @@ impl Tap {
         count
     }
 
-    /// What was let through and what was lost, up to now. To be asked often: the kernel counts in 32 bits.
+    /// Counts of packets and losses so far. Call it often: the kernel's counters have 32 bits.
     pub fn counts(&mut self) -> io::Result<Counts> {
         // struct tpacket_stats_v3, which begins anew whenever it is read: packets, drops, times the queue froze
         let mut stats = [0u32; 3];
@@ -218,8 +216,8 @@ impl Tap {
         Ok(self.counts)
     }
 
-    /// What has become of the device. To be asked whenever the tap is readable: until then one that is down is so for
-    /// ever, without a packet.
+    /// Checks the device. Call it whenever the capture is readable: until then, a device that is down keeps the capture readable
+    /// without a packet.
     pub fn check(&self) -> io::Result<Condition> {
         let fd = self.device.socket.as_raw_fd();
         let mut error: libc::c_int = 0;
@@ -227,7 +225,7 @@ impl Tap {
         let place = (&raw mut error).cast();
         // SAFETY: the option writes one int, for which `error` has room.
         check(unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR, place, &raw mut len) })?;
-        // The kernel unbinds the socket from a device that goes, some time after it went down.
+        // The kernel unbinds the socket from a removed device some time after the device went down.
         match error {
             0 | libc::ENETDOWN
                 if bound_to(&self.device.socket)?.sll_ifindex != self.device.index as libc::c_int =>
@@ -240,12 +238,12 @@ impl Tap {
         }
     }
 
-    /// Nothing is heard any more; what was can still be taken.
+    /// Stops the capture; packets in the ring can still be taken.
     pub fn close(&mut self) -> io::Result<()> {
         filter::attach(self.device.socket.as_fd(), &[Instruction::KEEP_NOTHING])
     }
 
-    /// Packets that are in the ring, in blocks that the kernel has not handed over yet as well.
+    /// Packets in the ring, including blocks that the kernel has not handed over.
     pub fn waiting(&mut self) -> io::Result<u64> {
         let Counts { packets, drops, unstamped } = self.counts()?;
         Ok(packets.saturating_sub(drops + unstamped).saturating_sub(self.taken))
@@ -261,13 +259,13 @@ impl Drop for Tap {
 }
 
 impl AsFd for Tap {
-    /// Readable when a block was handed over.
+    /// Becomes readable when a block is handed over.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.device.socket.as_fd()
     }
 }
 
-/// Binds `socket` to the device number `index` for packets of `protocol` (none at all if 0); the device's type.
+/// Binds `socket` to the device `index` for packets of `protocol` (none if 0) and returns the device's ARPHRD type.
 fn bind(socket: &OwnedFd, index: u32, protocol: u16) -> io::Result<u16> {
     // SAFETY: an all-zero address is a valid one.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
@@ -280,7 +278,7 @@ fn bind(socket: &OwnedFd, index: u32, protocol: u16) -> io::Result<u16> {
     Ok(bound_to(socket)?.sll_hatype)
 }
 
-/// What the socket hears.
+/// Link-layer address to which the socket is bound.
 fn bound_to(socket: &OwnedFd) -> io::Result<libc::sockaddr_ll> {
     // SAFETY: an all-zero address is a valid one.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };

@@ -1,10 +1,10 @@
-//! What the events say that are known here. A field that a kernel does not have is zero.
+//! Decoding of the supported trace events. Fields that a kernel lacks are zero.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::tracefs::{Field, Format};
 
-/// The events, and what has happened when they come.
+/// Supported events, and their meaning.
 pub(super) const KNOWN: &[(&str, Happened)] = &[
     ("tcp/tcp_probe", Happened::Received),
     ("tcp/tcp_cong_state_set", Happened::State),
@@ -17,39 +17,39 @@ pub(super) const KNOWN: &[(&str, Happened)] = &[
 const INET6: u16 = 10;
 const SECTOR_BYTES: u64 = 512;
 
-/// Which event it is.
+/// Kind of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Happened {
     /// An established connection received a segment.
     Received,
-    /// Its congestion state changed.
+    /// The congestion state of a connection changed.
     State,
-    /// It sent something again.
+    /// A connection retransmitted a segment.
     Retransmitted,
-    /// A request was given to a block device.
+    /// A request was issued to a block device.
     BlockIssued,
-    /// A block device has done a request.
+    /// A block device completed a request.
     BlockCompleted,
 }
 
-/// What an event says.
+/// A decoded event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Point {
-    /// Of TCP.
+    /// Event of TCP.
     Tcp(TcpPoint),
-    /// Of a block device.
+    /// Event of a block device.
     Block(BlockPoint),
 }
 
-/// A connection as it was when something happened to it. Only [`Happened::Received`] has windows and numbers, only
-/// [`Happened::State`] has a state.
+/// State of a connection at an event. Only [`Happened::Received`] has windows and sequence numbers, only
+/// [`Happened::State`] has a congestion state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TcpPoint {
-    /// What happened.
+    /// Kind of the event.
     pub happened: Happened,
-    /// Our end.
+    /// Local address.
     pub local: SocketAddr,
-    /// The other.
+    /// Remote address.
     pub remote: SocketAddr,
     /// Congestion window.
     pub cwnd_packets: u32,
@@ -57,47 +57,47 @@ pub struct TcpPoint {
     pub ssthresh_packets: u32,
     /// Smoothed round-trip time.
     pub srtt_us: u32,
-    /// What the peer allows to be sent.
+    /// Send window, as advertised by the peer.
     pub snd_wnd_bytes: u32,
-    /// What we allow the peer to send.
+    /// Receive window, as advertised to the peer.
     pub rcv_wnd_bytes: u32,
-    /// The next sequence number to be sent.
+    /// Next sequence number to send.
     pub snd_nxt: u32,
-    /// The first that is not acknowledged.
+    /// Oldest unacknowledged sequence number.
     pub snd_una: u32,
-    /// Payload of the segment that was received.
+    /// Payload of the received segment.
     pub data_bytes: u32,
-    /// Linux's number of the congestion state.
+    /// Congestion state, as Linux numbers it.
     pub state: u8,
 }
 
-/// What a request of a block device does.
+/// Operation of a block device's request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BlockKind {
-    /// It reads.
+    /// A read.
     Read,
-    /// It writes.
+    /// A write.
     Write,
-    /// It moves nothing: flushes, discards.
+    /// An operation without data, such as a flush or a discard.
     Other,
 }
 
-/// A request of a block device.
+/// State of a block device's request at an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockPoint {
-    /// What happened.
+    /// Kind of the event.
     pub happened: Happened,
-    /// The device: major number times 2^20 plus minor.
+    /// Device number: major number times 2^20 plus minor number.
     pub device: u32,
-    /// What it does.
+    /// Operation of the request.
     pub kind: BlockKind,
-    /// First byte.
+    /// Offset of the first byte.
     pub offset_bytes: u64,
-    /// Length.
+    /// Length in bytes.
     pub len_bytes: u32,
 }
 
-/// Reads the records of one event.
+/// Decoder of the records of one event.
 #[derive(Debug)]
 pub(super) struct Reader {
     happened: Happened,
@@ -127,7 +127,7 @@ struct TcpFields {
     state: Option<Field>,
 }
 
-/// Four bytes and sixteen bytes; or, where it is one field that is longer than four, a sockaddr.
+/// Layout of an address: fields of four and of sixteen bytes, or one longer field with a sockaddr.
 #[derive(Debug)]
 struct Address {
     short: Option<Field>,
@@ -162,7 +162,7 @@ impl Reader {
         Reader { happened, id: format.id, common_type: field("common_type"), fields }
     }
 
-    /// What its records begin with.
+    /// Event number at the start of the records.
     pub(super) fn id(&self) -> u16 {
         self.id
     }
@@ -171,7 +171,7 @@ impl Reader {
         matches!(self.fields, Fields::Tcp(_))
     }
 
-    /// What a record says, if it is one of this event.
+    /// Decodes a record, if it belongs to this event.
     pub(super) fn read(&self, record: &[u8]) -> Option<Point> {
         let number = |field: Option<Field>| field.and_then(|field| field.number(record));
         if number(self.common_type) != Some(u64::from(self.id)) {
@@ -206,7 +206,7 @@ impl Reader {
 }
 
 impl BlockKind {
-    /// From the letters: an R is in those of reads alone, a W in those of writes.
+    /// Decodes the letters of an event: R occurs for reads only, W for writes.
     fn of(letters: &[u8]) -> BlockKind {
         match letters.iter().find(|letter| matches!(letter, b'R' | b'W')) {
             Some(b'R') => BlockKind::Read,
@@ -223,10 +223,10 @@ impl Address {
         let four = |at: usize| Some(Ipv4Addr::from(<[u8; 4]>::try_from(short.get(at..at + 4)?).ok()?).into());
         let six = |bytes: &[u8]| Some(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?).into());
         let ip: IpAddr = match (short.len(), self.long) {
-            // The long one of an IPv4 connection is its address mapped into IPv6.
+            // The sixteen-byte field of an IPv4 connection holds the IPv4-mapped address.
             (4, Some(long)) => six(long.bytes(record)?)?,
             (4, None) => four(0)?,
-            // A sockaddr_in has its address behind family and port, a sockaddr_in6 behind a flow label too.
+            // In a sockaddr_in the address follows family and port, in a sockaddr_in6 also the flow label.
             _ if short.get(..2)? == INET6.to_ne_bytes() => six(short.get(8..24)?)?,
             _ => four(4)?,
         };
@@ -238,7 +238,7 @@ impl Address {
 mod tests {
     use super::*;
 
-    /// Lays out fields one behind the other and writes a record.
+    /// Lays out fields in sequence and writes a record.
     fn record(fields: &[(&str, &[u8])]) -> (Format, Vec<u8>) {
         let (mut text, mut record) = ("ID: 77\n".to_owned(), Vec::new());
         for (name, bytes) in [("common_type", &77_u16.to_ne_bytes()[..])].iter().chain(fields) {
@@ -256,7 +256,7 @@ mod tests {
         let Some(Point::Tcp(point)) = reader.read(&record) else { panic!("a record of TCP") };
         assert_eq!((point.local, point.state), (local.parse().expect("an address"), state));
         for end in 0..record.len() {
-            // A record that is cut short is none, or one of which fields are missing.
+            // A truncated record yields nothing, or lacks fields.
             let _ = reader.read(&record[..end]);
         }
         record[0] ^= 1;
