@@ -373,8 +373,8 @@ fn inquire_all(client: &mut Client, page: u8) -> Result<Vec<u8>, Error> {
     ask(client, cdb, len.into(), "INQUIRY")
 }
 
-/// Length that a VPD page announces (SPC-5 section 7.7.1) if it is longer than `data`, limited to an INQUIRY's allocation
-/// length.
+/// Length that a VPD page announces (SPC-5 section 7.7.1) if it is longer than `data`, limited to an INQUIRY's
+/// allocation length.
 fn longer_page(data: &[u8]) -> Option<u16> {
     let &[_, _, high, low, ..] = data else { return None };
     let len = u16::from_be_bytes([high, low]).saturating_add(PAGE_HEADER_BYTES);

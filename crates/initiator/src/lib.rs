@@ -1,9 +1,9 @@
 //! Sessions to a target and the block I/O they carry.
 //!
 //! `approach` establishes a session with all its connections, `client` runs and recovers it, `run` is the event loop of
-//! one or several sessions, `disk` identifies a LUN and builds requests for it, `survey` lists the targets and LUNs of a
-//! portal. A [`Workload`] issues requests in the loop. The iSCSI state machines are in `proto`, the policy in `control`.
-//! `control`.
+//! one or several sessions, `disk` identifies a LUN and builds requests for it, `survey` lists the targets and LUNs of
+//! a portal. A [`Workload`] issues requests in the loop. The iSCSI state machines are in `proto`, the policy in
+//! `control`. `control`.
 
 mod approach;
 mod asking;

@@ -1,5 +1,5 @@
-//! What it costs to look at a hundred connections, one by one and in a dump, in processor time: the floor under
-//! `farlun top` (docs/reference/top.md). The connections are over loopback and at rest.
+//! CPU time of reading the statistics of a hundred connections, one by one and by a dump: the lower bound of the cost
+//! of `farlun top` (docs/reference/top.md). The connections are idle and over loopback.
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -31,7 +31,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Processor time of one call, in microseconds.
+/// CPU time of one call, in microseconds.
 fn cpu_us(mut call: impl FnMut() -> io::Result<()>) -> io::Result<u64> {
     let begun = clock::process_cpu_ns();
     for _ in 0..ROUNDS {

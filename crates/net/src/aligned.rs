@@ -1,5 +1,5 @@
-//! Memory that begins at a page: what I/O past the page cache is done from and into. Where it is large it takes memory as
-//! it is written, a page at a time: to promise it costs nothing yet, and nobody waits until all of it is cleared.
+//! Page-aligned memory for direct I/O. Large blocks are mapped, so that memory is allocated a page at a time when it is
+//! first written: allocation is cheap, and no call waits until all of it is cleared.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -9,16 +9,16 @@ use std::ptr::NonNull;
 
 use crate::mapping::Mapping;
 
-/// Where [`Aligned`] begins: a multiple of a page, or of its length if that is less.
+/// Alignment of [`Aligned`]: a page, or the length if that is less.
 pub const ALIGN_BYTES: usize = 4096;
-/// From this length on memory comes from the kernel, which has nothing to clear before it is touched.
+/// Minimum length of memory that is mapped; the kernel clears pages when they are touched.
 const MAPPED_BYTES: usize = 128 << 10;
 
 /// Bytes, zero at first, that begin at a multiple of [`ALIGN_BYTES`].
 pub struct Aligned {
     start: NonNull<u8>,
     len: usize,
-    /// Whose memory it is, if it is not the allocator's.
+    /// Mapping that owns the memory, unless the allocator does.
     mapping: Option<Mapping>,
 }
 

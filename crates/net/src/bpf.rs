@@ -1,9 +1,8 @@
-//! Programs that the kernel runs for the sockets of this process' control group (bpf(2)): checked, translated and attached
-//! by it, and gone with this process.
+//! BPF programs for the sockets of this process's control group (bpf(2)): verified, compiled and attached by the
+//! kernel, and removed with this process.
 //!
-//! That takes CAP_BPF and CAP_NET_ADMIN, and control groups of version 2. Programs are a handful of instructions, written
-//! here as a little-endian kernel takes them (Documentation/bpf/standardization/instruction-set.rst); there is no compiler and
-//! no loader.
+//! Needs CAP_BPF and CAP_NET_ADMIN, and control groups of version 2. Programs have a few instructions in the
+//! little-endian encoding (Documentation/bpf/standardization/instruction-set.rst); there is no compiler and no loader.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -24,13 +23,13 @@ const BPF_CGROUP_SETSOCKOPT: u32 = 22;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Instruction {
-    /// What to do.
+    /// Operation code.
     pub(crate) code: u8,
-    /// The register that is written, and in the upper four bits the one that is read.
+    /// Destination register, and in the upper four bits the source register.
     pub(crate) registers: u8,
-    /// From an address or to a jump.
+    /// Offset from an address or of a jump.
     pub(crate) offset: i16,
-    /// A value.
+    /// Immediate value.
     pub(crate) value: i32,
 }
 
@@ -51,7 +50,7 @@ struct Load {
     attached_as: u32,
 }
 
-/// The same for BPF_LINK_CREATE.
+/// The beginning of union bpf_attr for BPF_LINK_CREATE.
 #[repr(C)]
 struct Link {
     program: u32,
@@ -60,14 +59,14 @@ struct Link {
     flags: u32,
 }
 
-/// A program that is run when an option of a socket is set; it is taken away when this is dropped.
+/// A program that runs when a socket option is set; detached on drop.
 #[derive(Debug)]
 pub(crate) struct OnSetOption {
     _link: OwnedFd,
 }
 
 impl OnSetOption {
-    /// Of all processes in the control group of this one.
+    /// Attaches a program for all processes in the control group of this one.
     pub(crate) fn attach(program: &[Instruction], license: &CStr) -> io::Result<OnSetOption> {
         let program = load(program, license)?;
         let group = File::open(own_group()?)?;
@@ -99,14 +98,14 @@ fn load(program: &[Instruction], license: &CStr) -> io::Result<OwnedFd> {
     bpf(BPF_PROG_LOAD, &load)
 }
 
-/// Asks the kernel for a descriptor.
+/// Calls bpf(2) for a command that returns a descriptor.
 fn bpf<A>(command: libc::c_int, attributes: &A) -> io::Result<OwnedFd> {
-    // SAFETY: the pointer and length describe `attributes`, which holds nothing but integers; what their addresses point at
-    // outlives the call, which only reads it.
+    // SAFETY: the pointer and length describe `attributes`, which holds nothing but integers; what their addresses
+    // point at outlives the call, which only reads it.
     let result =
         unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attributes), size_of::<A>()) };
     let fd = check(libc::c_int::try_from(result).unwrap_or(-1))?;
-    // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
+    // SAFETY: the kernel has just returned this descriptor, which has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -122,7 +121,7 @@ fn own_group() -> io::Result<PathBuf> {
         .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no control groups of version 2 are mounted"))
 }
 
-/// The same from what proc(5) says of groups and mounts.
+/// Finds the directory in the contents of /proc/PID/cgroup and mountinfo (proc(5)).
 fn group_in(groups: &str, mounts: &str) -> Option<PathBuf> {
     let group = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
     let mounted = mounts.lines().find_map(|line| {

@@ -1,4 +1,4 @@
-//! Child processes: started in a namespace, ended with their parent, waited for, signalled.
+//! Child processes: start in a namespace, end with their parent, wait, signals.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -13,15 +13,15 @@ use crate::syscall::check;
 /// A signal that ends processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Signal {
-    /// SIGTERM: please end.
+    /// SIGTERM: request to end.
     Terminate,
-    /// SIGKILL: end.
+    /// SIGKILL: immediate end.
     Kill,
 }
 
-/// Starts `command`. The kernel kills it when the calling *thread* ends, however that happens
-/// (PR_SET_PDEATHSIG): call this from a thread that stays. Signals that the caller has taken over reach
-/// the child as usual.
+/// Starts `command`. The kernel kills the child when the calling *thread* ends for any reason (PR_SET_PDEATHSIG): call
+/// this from a thread that lives long enough. The child receives signals as usual, even those that the caller has
+/// blocked.
 pub fn spawn(command: &mut Command) -> io::Result<Child> {
     let parent = std::process::id();
     let open_files = limits::open_files_of_others();
@@ -39,8 +39,8 @@ pub(crate) fn spawn_in(descriptor: RawFd, command: &mut Command) -> io::Result<C
     spawn(command)
 }
 
-/// Makes the calling process, just forked, end with its parent, and gives it an empty signal mask: what
-/// is blocked is inherited through fork and exec.
+/// Makes the calling process, just forked, end with its parent, and clears its signal mask, which is inherited through
+/// fork and exec.
 fn bind(parent: u32) -> io::Result<()> {
     // SAFETY: an all-zero set is a valid place for sigemptyset to fill, PR_SET_PDEATHSIG takes its signal
     // by value, and the old mask is not asked for.
@@ -50,8 +50,8 @@ fn bind(parent: u32) -> io::Result<()> {
         check(libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut()))?;
         check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong))?;
     }
-    // The parent may have died before the call above, and then nobody tells us. One in an outer PID namespace has no
-    // number here.
+    // The parent may have died before the call above, and the signal would never arrive. A parent in an outer PID
+    // namespace has no number here.
     if ![parent, 0].contains(&std::os::unix::process::parent_id()) {
         return Err(io::Error::from_raw_os_error(libc::ESRCH));
     }
@@ -64,17 +64,17 @@ pub fn ending(child: &Child) -> io::Result<OwnedFd> {
     // SAFETY: no pointers are passed.
     let raw = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0 as libc::c_long) };
     let raw = check(raw as libc::c_int)?;
-    // SAFETY: the kernel just gave us this descriptor, closed on exec, and nobody else owns it.
+    // SAFETY: the kernel has just returned this descriptor, closed on exec, which has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
-/// Sends `signal` to the process `pid`; that it is gone already is no error.
+/// Sends `signal` to the process `pid`; a process that has ended is no error.
 pub fn signal(pid: u32, signal: Signal) {
     let number = match signal {
         Signal::Terminate => libc::SIGTERM,
         Signal::Kill => libc::SIGKILL,
     };
-    // SAFETY: no pointers are passed. A process that is gone answers ESRCH, which is what was wanted.
+    // SAFETY: no pointers are passed. ESRCH means that the process has ended already.
     let _ = unsafe { libc::kill(pid.cast_signed(), number) };
 }
 
@@ -93,7 +93,7 @@ mod tests {
             String::from_utf8(said).expect("numbers")
         };
         let raised = limits::raise_open_files().expect("up to the hard limit");
-        // Where both were the same there would be nothing to give back.
+        // Equal limits would leave nothing to restore.
         let half = libc::rlimit { rlim_cur: raised / 2, rlim_max: raised };
         limits::set_open_files(half).expect("it is lower");
         let before = limit_of_program();

@@ -7,9 +7,9 @@ use event::Instant;
 
 use crate::stamps::Stamp;
 
-/// How old the offset between the clocks may be.
+/// Maximum age of the offset between the clocks.
 const OFFSET_KEEPS: Duration = Duration::from_millis(500);
-/// Readings to choose the best of: one that was interrupted says little.
+/// Number of readings, of which the best counts: an interrupted reading is inexact.
 const READINGS: usize = 4;
 
 /// Now, on CLOCK_MONOTONIC.
@@ -27,8 +27,8 @@ pub fn thread_cpu_ns() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Puts stamps of CLOCK_REALTIME on CLOCK_MONOTONIC. The clocks drift apart as the first is set and trimmed, so the
-/// offset is looked at again twice a second.
+/// Converts timestamps of CLOCK_REALTIME to CLOCK_MONOTONIC. The clocks drift apart because the first is set and
+/// slewed, so the offset is measured twice a second.
 #[derive(Clone, Copy, Debug)]
 pub struct Realtime {
     offset_ns: i64,
@@ -36,12 +36,12 @@ pub struct Realtime {
 }
 
 impl Realtime {
-    /// Looks at both clocks.
+    /// Measures the offset.
     pub fn new() -> Realtime {
         Realtime { offset_ns: offset_ns(), until: now() + OFFSET_KEEPS }
     }
 
-    /// When it was on CLOCK_MONOTONIC; `now` is at most half a second old.
+    /// Time on CLOCK_MONOTONIC; `now` is at most half a second old.
     pub fn monotonic(&mut self, stamp: Stamp, now: Instant) -> Instant {
         if now >= self.until {
             *self = Realtime::new();
@@ -56,7 +56,7 @@ impl Default for Realtime {
     }
 }
 
-/// How far CLOCK_REALTIME is ahead, read where the fewest nanoseconds passed between the readings.
+/// Offset of CLOCK_REALTIME from CLOCK_MONOTONIC, from the reading with the least time between its samples.
 fn offset_ns() -> i64 {
     let readings = (0..READINGS).map(|_| {
         let (before, real, after) =
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn stamps_are_put_between_what_was_before_and_after() {
         let mut clock = Realtime::new();
-        // Another process may set the clock; then the second look is right again.
+        // Another process may set the clock; then the second measurement is correct again.
         let holds = (0..3).any(|_| {
             let before = now();
             let stamp = Stamp(read(libc::CLOCK_REALTIME));

@@ -1,9 +1,9 @@
-//! Congestion control of a socket: which ones the kernel has and allows, and the choice of one (TCP_CONGESTION).
+//! Congestion control of a socket: available and allowed algorithms, and the selection of one (TCP_CONGESTION).
 //!
-//! `tcp_set_congestion_control` in net/ipv4/tcp_cong.c refuses in this order: a route that locks another one (EPERM), one
-//! that is not loaded (ENOENT; a module is loaded only for CAP_NET_ADMIN in the initial user namespace), one that is not
-//! allowed (EPERM, unless the caller has CAP_NET_ADMIN in the user namespace of the network namespace), a module that is
-//! about to go (EBUSY).
+//! `tcp_set_congestion_control` in net/ipv4/tcp_cong.c refuses in this order: a route that locks another algorithm (EPERM), an
+//! algorithm that is not loaded (ENOENT; a module is loaded only for CAP_NET_ADMIN in the initial user namespace), one
+//! that is not allowed (EPERM, unless the caller has CAP_NET_ADMIN in the user namespace of the network namespace), a
+//! module that is being removed (EBUSY).
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -72,12 +72,12 @@ pub fn change(stream: &TcpStream, name: &str) -> Result<(), Refusal> {
     choose(stream, name).map_err(|error| refusal(&error, name))
 }
 
-/// Checks that sockets without a route can have this congestion control. The error says what to do.
+/// Checks that sockets without a route can have this congestion control. The error includes advice.
 pub fn check_congestion(name: &str) -> io::Result<()> {
     set_congestion(&unconnected()?, name)
 }
 
-/// Sets the congestion control of one socket. The error says what to do.
+/// Sets the congestion control of one socket. The error includes advice.
 pub(crate) fn set_congestion(socket: &impl AsRawFd, name: &str) -> io::Result<()> {
     choose(socket, name).map_err(|error| {
         let refusal = refusal(&error, name);
@@ -123,7 +123,7 @@ impl Refusal {
         }
     }
 
-    /// One sentence: what was refused, why, and the command that allows it.
+    /// One sentence with the refused algorithm, the reason, and the command that allows it.
     pub fn explain(self, name: &str, peer: Option<IpAddr>) -> String {
         self.explain_with(name, peer, [&available(), &allowed()], availability(name))
     }
@@ -191,7 +191,8 @@ fn choose(socket: &impl AsRawFd, name: &str) -> io::Result<()> {
     check(result).map(drop)
 }
 
-/// The kernel's error, named. A socket without a route tells a locked route from a name that is not allowed.
+/// Classifies an error of the kernel. A socket without a route distinguishes a locked route from a name that is not
+/// allowed.
 fn refusal(error: &io::Error, name: &str) -> Refusal {
     let is_allowed = || unconnected().and_then(|socket| choose(&socket, name)).is_ok();
     match error.raw_os_error() {
@@ -206,7 +207,7 @@ fn refusal(error: &io::Error, name: &str) -> Refusal {
 fn unconnected() -> io::Result<TcpStream> {
     // SAFETY: no pointers are passed.
     let raw = check(unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) })?;
-    // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
+    // SAFETY: the kernel has just returned this descriptor, which has no other owner.
     Ok(TcpStream::from(unsafe { OwnedFd::from_raw_fd(raw) }))
 }
 

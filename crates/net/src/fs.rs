@@ -27,8 +27,8 @@ pub fn open_exclusive(path: &Path, write: bool) -> io::Result<File> {
     OpenOptions::new().read(true).write(write).custom_flags(libc::O_EXCL).open(path)
 }
 
-/// Opens a regular file for reading, and also for writing if `write` is set. Fails for other file types, and does not block
-/// on a pipe without a peer.
+/// Opens a regular file for reading, and also for writing if `write` is set. Fails for other file types, and does not
+/// block on a pipe without a peer.
 pub fn open_regular(path: &Path, write: bool) -> io::Result<File> {
     let open = |flags| OpenOptions::new().read(true).write(write).custom_flags(flags).open(path);
     match open(libc::O_NONBLOCK) {
@@ -77,8 +77,8 @@ pub fn check_writable_open(file: BorrowedFd<'_>) -> io::Result<()> {
 /// Largest value of an extended attribute that [`attribute`] reads.
 const ATTRIBUTE_MAX_BYTES: usize = 4096;
 
-/// Value of an extended attribute of an open file, `None` if it is not set. `ErrorKind::Unsupported` if the file system has
-/// no such attributes (xattr(7)).
+/// Value of an extended attribute of an open file, `None` if it is not set. `ErrorKind::Unsupported` if the file system
+/// has no such attributes (xattr(7)).
 pub fn attribute(file: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<Vec<u8>>> {
     let mut value = vec![0; ATTRIBUTE_MAX_BYTES];
     // SAFETY: the name ends with a zero byte; the kernel writes at most `value.len()` bytes to `value`.
@@ -109,8 +109,8 @@ pub fn create_attribute(file: BorrowedFd<'_>, name: &CStr, value: &[u8]) -> io::
 /// Magic number of exFAT (`EXFAT_SUPER_MAGIC`).
 const EXFAT: libc::c_long = 0x2011_bab0;
 
-/// Returns true unless an open file may have another inode number after its file system is mounted again, as with FUSE and
-/// FAT.
+/// Returns true unless an open file may have another inode number after its file system is mounted again, as with FUSE
+/// and FAT.
 pub fn has_lasting_inodes(file: BorrowedFd<'_>) -> bool {
     // SAFETY: all bits zero is a valid value of this struct of integers.
     let mut found: libc::statfs = unsafe { std::mem::zeroed() };
@@ -151,8 +151,8 @@ pub fn block_sizes(device: BorrowedFd<'_>) -> io::Result<BlockSizes> {
     Ok(BlockSizes { logical_bytes: ask(libc::BLKSSZGET)?, physical_bytes: ask(libc::BLKPBSZGET)? })
 }
 
-/// Writes at `offset_bytes` with RWF_DSYNC and returns the number of bytes: they are on stable storage, with the metadata
-/// needed to read them. `ErrorKind::Unsupported` if there is no such write.
+/// Writes at `offset_bytes` with RWF_DSYNC and returns the number of bytes: they are on stable storage, with the
+/// metadata needed to read them. `ErrorKind::Unsupported` if there is no such write.
 pub fn write_through_at(file: BorrowedFd<'_>, from: &[u8], offset_bytes: u64) -> io::Result<usize> {
     let offset = libc::off_t::try_from(offset_bytes).map_err(io::Error::other)?;
     let slice = libc::iovec { iov_base: from.as_ptr().cast_mut().cast(), iov_len: from.len() };
@@ -166,7 +166,7 @@ pub fn write_through_at(file: BorrowedFd<'_>, from: &[u8], offset_bytes: u64) ->
 pub fn read_cached_at(file: BorrowedFd<'_>, into: &mut [u8], offset_bytes: u64) -> io::Result<usize> {
     let offset = libc::off_t::try_from(offset_bytes).map_err(io::Error::other)?;
     let slice = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    // SAFETY: the one slice is valid for writing during the call, and nobody else has it.
+    // SAFETY: the one slice is valid for writing during the call, and borrowed exclusively.
     let read = unsafe { libc::preadv2(file.as_raw_fd(), &raw const slice, 1, offset, libc::RWF_NOWAIT) };
     usize::try_from(read).map_err(|_| io::Error::last_os_error())
 }
@@ -176,8 +176,8 @@ pub fn device_name(number: u64) -> String {
     format!("{}:{}", libc::major(number), libc::minor(number))
 }
 
-/// Deallocates a range, which then reads as zeros: whole blocks of the file system or device are freed, and the file size
-/// does not change. `ErrorKind::Unsupported` if nothing can be deallocated.
+/// Deallocates a range, which then reads as zeros: whole blocks of the file system or device are freed, and the file
+/// size does not change. `ErrorKind::Unsupported` if nothing can be deallocated.
 pub fn punch_hole(file: BorrowedFd<'_>, offset_bytes: u64, len_bytes: u64) -> io::Result<()> {
     allocate(file, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, offset_bytes, len_bytes)
 }

@@ -1,7 +1,6 @@
 //! Network devices of the calling thread's namespace: up, sizes, addresses, counters, super-packets.
 //!
-//! Speaks rtnetlink (rtnetlink(7)) because the limit of super-packets can be set no other way, and needs no
-//! `ip` on the machine.
+//! Uses rtnetlink(7), the only interface for the limit of super-packets, and needs no `ip` command.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString};
@@ -51,33 +50,33 @@ const RTN_UNICAST: u8 = 1;
 /// Metric of the routes that IPv6 makes for an address (IP6_RT_PRIO_ADDRCONF).
 const IPV6_PRIORITY: u32 = 256;
 
-/// What to change of a device when it goes up; `None` leaves what is.
+/// Settings of a device that goes up; `None` leaves a setting unchanged.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Setting {
     /// Largest packet, in bytes of IP.
     pub mtu_bytes: Option<u32>,
-    /// Packets that may wait for the reader of the device; a super-packet counts as one.
+    /// Length of the device's queue in packets; a super-packet counts as one.
     pub queue_packets: Option<u32>,
     /// Largest super-packet that TCP builds for this device.
     pub gso_max_bytes: Option<u32>,
-    /// Segments of the largest super-packet; 1 for none at all.
+    /// Maximum number of segments of a super-packet; 1 disables super-packets.
     pub gso_max_segments: Option<u32>,
-    /// Frames go to the device's own address, whoever they are for: nobody is asked where an address is.
+    /// All frames go to the device's own address, without neighbour discovery or ARP.
     pub no_neighbours: bool,
 }
 
-/// Two Ethernet devices of which each hands what it is sent to the other (veth(4)).
+/// A pair of Ethernet devices, each of which delivers its packets to the other (veth(4)).
 #[derive(Clone, Copy, Debug)]
 pub struct PairedDevices<'a> {
-    /// The one in the namespace of the calling thread.
+    /// Device in the namespace of the calling thread.
     pub near: &'a str,
-    /// Its largest packet, in bytes of IP.
+    /// MTU of that device, in bytes of IP.
     pub near_mtu_bytes: u32,
-    /// The one in another namespace.
+    /// Device in another namespace.
     pub far: &'a str,
-    /// Its Ethernet address.
+    /// Ethernet address of that device.
     pub far_address: [u8; 6],
-    /// That namespace.
+    /// The other namespace.
     pub far_namespace: BorrowedFd<'a>,
 }
 
@@ -136,9 +135,9 @@ pub fn add_address(name: &str, address: IpAddr, prefix_bits: u8) -> io::Result<(
     request(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &body)
 }
 
-/// Sets the congestion control of connections to the network of an address that the device `name` has, as `congctl` of
-/// ip-route(8) does. It takes the place of the kernel's own route of this device to that network; a route of another device to
-/// the same network stays. Sockets have it unless they choose another one after they have begun to connect.
+/// Sets the congestion control of connections to the network of an address of the device `name`, as `congctl` of
+/// ip-route(8). The route replaces the kernel's own route of this device to the network; routes of other devices are
+/// kept. Sockets use it unless they select another congestion control after they have started to connect.
 pub fn set_congestion(name: &str, address: IpAddr, prefix_bits: u8, congestion: &str) -> io::Result<()> {
     let (family, scope, network) = match address {
         IpAddr::V4(v4) => {
@@ -161,7 +160,7 @@ pub fn set_congestion(name: &str, address: IpAddr, prefix_bits: u8, congestion: 
         IpAddr::V4(v4) => attribute(&mut body, RTA_PREFSRC, &v4.octets()),
         IpAddr::V6(_) => attribute(&mut body, RTA_PRIORITY, &IPV6_PRIORITY.to_ne_bytes()),
     }
-    // NLM_F_REPLACE would take the first route with this network and metric, of whatever device.
+    // NLM_F_REPLACE would take the first route with this network and metric, of any device.
     match request(RTM_DELROUTE, 0, &body) {
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
         result => result?,
@@ -172,8 +171,8 @@ pub fn set_congestion(name: &str, address: IpAddr, prefix_bits: u8, congestion: 
     request(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_APPEND, &body)
 }
 
-/// Whether the device that has the address `local` takes super-packets from TCP. An address that no device has is nobody's
-/// business.
+/// Returns true if the device with the address `local` accepts super-packets of TCP, and also for an address of no
+/// device.
 pub fn takes_super_packets(local: IpAddr) -> io::Result<bool> {
     let local = local.to_canonical();
     let bytes = match local {
@@ -210,7 +209,7 @@ pub fn takes_super_packets(local: IpAddr) -> io::Result<bool> {
     Ok(segments > 1 && offload::segments(&name)?)
 }
 
-/// Packets that the device `name` refused to send since it was made, for want of room.
+/// Packets that the device `name` has dropped on transmission since its creation.
 pub fn transmit_drops(name: &str) -> io::Result<u64> {
     // /proc/net would show the namespace of the process, not of this thread.
     let table = fs::read_to_string("/proc/thread-self/net/dev")?;

@@ -1,7 +1,7 @@
 //! Sockets, namespaces, TUN devices, the clock: every system call farlun makes itself.
 //!
-//! The only crate with `unsafe` and `libc`; each module that needs them says so on its first lines, and
-//! hands on safe types. No protocol and no policy live here.
+//! The only crate with `unsafe` and `libc`; modules that need them allow them explicitly, and export safe types.
+//! Protocols and policies are in other crates.
 
 pub mod aligned;
 mod bpf;

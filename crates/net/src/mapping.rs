@@ -1,12 +1,11 @@
-//! Memory from the kernel itself (mmap(2)): shared with it through a descriptor, or of the process alone; unmapped when
-//! it is dropped.
+//! Memory mapped by mmap(2): shared with the kernel through a descriptor, or private to the process; unmapped on drop.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
-/// One mapping. Who reads and writes which part of it when, its owner knows.
+/// One mapping. Its owner synchronizes accesses.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: NonNull<u8>,
@@ -27,7 +26,7 @@ impl Mapping {
         Mapping::of(start, len)
     }
 
-    /// `len` zeros of our own, at least one, that begin at a page. A page takes memory when it is first written.
+    /// Maps `len` zero bytes, at least one, page-aligned and private. A page is allocated when it is first written.
     pub(crate) fn anonymous(len: usize) -> io::Result<Mapping> {
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a new mapping, at any address, of no file.
@@ -35,7 +34,7 @@ impl Mapping {
         Mapping::of(start, len)
     }
 
-    /// What mmap(2) has returned.
+    /// Wraps the result of mmap(2).
     fn of(start: *mut libc::c_void, len: usize) -> io::Result<Mapping> {
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -44,7 +43,7 @@ impl Mapping {
         Ok(Mapping { start: start.ok_or_else(|| io::Error::other("memory at address 0"))?, len })
     }
 
-    /// Where the byte at `offset` is, which must be one of the mapping.
+    /// Address of the byte at `offset`, which must lie inside the mapping.
     #[inline]
     pub(crate) fn at(&self, offset: usize) -> NonNull<u8> {
         assert!(offset < self.len, "byte {offset} of {}", self.len);

@@ -1,8 +1,8 @@
-//! Network namespaces: made on a thread of their own, kept by a descriptor, entered by children.
+//! Network namespaces: created on a dedicated thread, kept by a descriptor, entered by child processes.
 //!
-//! Nothing is mounted and nothing has a name: a namespace lives as long as its descriptor, its processes and
-//! its sockets, so the end of the process that made it is its end too. Other processes reach it through
-//! `/proc/PID/fd/N`. See network_namespaces(7).
+//! A namespace has neither a mount nor a name. It lives as long as its descriptor, its processes and its sockets, and
+//! thus ends with the process that created it. Other processes reach it through `/proc/PID/fd/N`. See
+//! network_namespaces(7).
 #![allow(unsafe_code)]
 
 use std::fs::{self, File};
@@ -23,8 +23,7 @@ pub struct Namespace {
 impl Namespace {
     /// Makes an empty namespace and runs `set_up` in it.
     ///
-    /// `set_up` runs on a thread that has nothing but this in its life: a thread that has left its namespace
-    /// must not go back into a pool.
+    /// `set_up` runs on a dedicated thread: a thread that has left its namespace must not return to a pool.
     pub fn create<T: Send>(set_up: impl FnOnce() -> io::Result<T> + Send) -> io::Result<(Namespace, T)> {
         on_a_thread(|| {
             // SAFETY: no pointers are passed; only the calling thread moves.
@@ -51,7 +50,7 @@ impl Namespace {
         })
     }
 
-    /// Moves the calling thread, and what it becomes by `exec`, into the namespace.
+    /// Moves the calling thread, and the program that it executes afterwards, into the namespace.
     pub fn enter(&self) -> io::Result<()> {
         enter_raw(self.file.as_raw_fd())
     }
@@ -61,23 +60,23 @@ impl Namespace {
         self.file.as_raw_fd()
     }
 
-    /// What tells this namespace from all others while it lives.
+    /// Inode of the namespace, which identifies it while it exists.
     pub fn inode(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.ino())
     }
 }
 
-/// [`Namespace::enter`] for the moment between fork and exec, when nothing may be allocated.
+/// [`Namespace::enter`] between fork and exec, when allocation is forbidden.
 pub(crate) fn enter_raw(descriptor: i32) -> io::Result<()> {
     // SAFETY: no pointers are passed; only the calling thread moves.
     check(unsafe { libc::setns(descriptor, libc::CLONE_NEWNET) }).map(|_| ())
 }
 
-/// The processes whose network namespace is one of `inodes`, whoever started them.
+/// Processes whose network namespace is one of `inodes`, whatever their parent.
 pub fn members(inodes: &[u64]) -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    // A process may end while we look, and then is none of ours.
+    // A process may end during the scan, and is then omitted.
     pids.filter(|pid| {
         let inside = fs::metadata(format!("/proc/{pid}/ns/net"));
         inside.is_ok_and(|namespace| inodes.contains(&namespace.ino()))

@@ -1,8 +1,8 @@
-//! Children in a PID namespace of their own: the kernel ends all of them when the first one, its init, ends, however that
-//! happens. See pid_namespaces(7).
+//! Child processes in a PID namespace of their own: the kernel kills all of them when the init process of the namespace
+//! ends for any reason. See pid_namespaces(7).
 //!
-//! A thread that has left its PID namespace for its children can start no threads, and an ordinary user cannot bring it
-//! back. So children have a thread of their own as parent, which does nothing else and stays as long as they do.
+//! A thread that has unshared the PID namespace of its children can start no threads, and an unprivileged user cannot
+//! revert that. So the children have a dedicated thread as parent, which lives as long as they do.
 #![allow(unsafe_code)]
 
 use std::collections::HashSet;
@@ -23,25 +23,25 @@ use crate::syscall::check;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A parent for children, with or without a PID namespace of their own. Dropped, it ends with those it has bound to itself.
+/// A parent of child processes, with or without a PID namespace. Drop ends the parent and the children bound to it.
 pub struct Nursery {
-    /// `None`: children are the caller's.
+    /// `None`: the calling thread is the parent.
     thread: Option<(Sender<Job>, JoinHandle<()>)>,
     /// Inode of the PID namespace.
     inside: Option<u64>,
 }
 
 impl Nursery {
-    /// A parent whose children live where it does: the calling thread, which must stay.
+    /// Uses the calling thread as parent, in the current PID namespace; the thread must outlive the children.
     pub fn plain() -> Nursery {
         Nursery { thread: None, inside: None }
     }
 
-    /// A parent whose children live in a new PID namespace with a /proc of their own, and its init: `command`, which
+    /// Creates a parent with a new PID namespace that has its own /proc, and its init process: `command`, which
     /// inherits `kept` and does not end with the parent.
     ///
     /// # Errors
-    /// Without a right to namespaces or mounts, as in many containers.
+    /// Namespaces or mounts are not permitted, as in many containers.
     pub fn with_init(mut command: Command, kept: Vec<RawFd>) -> io::Result<(Nursery, Child)> {
         let (jobs, work): (Sender<Job>, Receiver<Job>) = channel();
         let body = move || work.into_iter().for_each(|job| job());
@@ -64,12 +64,13 @@ impl Nursery {
         Ok((nursery, init))
     }
 
-    /// Inode of the children's PID namespace, if that is their own.
+    /// Inode of the children's PID namespace, if it is a separate one.
     pub const fn inside(&self) -> Option<u64> {
         self.inside
     }
 
-    /// Starts a command in a network namespace, bound to this parent; it runs where the calling thread may.
+    /// Starts a command in a network namespace, bound to this parent; it runs on the CPUs allowed to the calling
+    /// thread.
     pub fn spawn_in(&self, namespace: &Namespace, mut command: Command) -> io::Result<Child> {
         let descriptor = namespace.descriptor();
         if self.thread.is_none() {
@@ -89,7 +90,7 @@ impl Nursery {
         let gone = || io::Error::other("the thread that starts commands is gone");
         let (jobs, _) = self.thread.as_ref().ok_or_else(gone)?;
         let (told, result) = channel();
-        // Whoever asked waits for it.
+        // The caller waits for the result.
         let job = move || drop(told.send(work()));
         jobs.send(Box::new(job)).map_err(|_| gone())?;
         result.recv().map_err(|_| gone())?
@@ -105,13 +106,13 @@ impl Drop for Nursery {
     }
 }
 
-/// Mount points of disks on a mount without propagation. Mount namespaces of children keep copies of these disks' mounts, which
-/// an unmount outside does not reach: the disks stay in use until the children have ended.
+/// Mount points of disks on a mount without propagation. Mount namespaces of children keep copies of these disks'
+/// mounts, which an unmount outside does not reach: the disks stay in use until the children have ended.
 pub fn private_disks() -> io::Result<Vec<String>> {
     Ok(disks_without_propagation(&fs::read_to_string("/proc/thread-self/mountinfo")?))
 }
 
-/// The same of a table as in proc_pid_mountinfo(5); the root, which nobody unmounts, and bind mounts are left out.
+/// Parses a table as in proc_pid_mountinfo(5); the root, which is never unmounted, and bind mounts are omitted.
 fn disks_without_propagation(table: &str) -> Vec<String> {
     let mounts = || {
         table.lines().filter_map(|line| {
@@ -120,7 +121,7 @@ fn disks_without_propagation(table: &str) -> Vec<String> {
         })
     };
     let is_told = |fields: &[&str]| fields.iter().any(|field| field.starts_with("shared:"));
-    // Number, of the mount that it is on, device, root, place, options, optional fields.
+    // Mount ID, parent ID, device, root, mount point, options, optional fields.
     let told: HashSet<&str> = mounts()
         .filter(|(words, _)| words.len() > 6 && is_told(&words[6..]))
         .map(|(words, _)| words[0])
@@ -138,15 +139,15 @@ pub fn pid_namespace() -> io::Result<u64> {
     Ok(fs::metadata("/proc/self/ns/pid")?.ino())
 }
 
-/// Lets the kernel collect processes that this one has started or inherited and does not wait for, as the init of a PID
-/// namespace has to.
+/// Lets the kernel reap child processes, started or inherited, for which this process does not wait, as the init
+/// process of a PID namespace must.
 pub fn collect_all() {
     // SAFETY: SIG_IGN is no handler that could do anything.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
 }
 
-/// Gives the calling process, just forked, a mount namespace with the /proc of its PID namespace. What is mounted outside
-/// still comes in; what is mounted inside stays there.
+/// Gives the calling process, just forked, a mount namespace with the /proc of its PID namespace. Mounts outside
+/// propagate into it, but not the reverse.
 fn own_proc() -> io::Result<()> {
     // SAFETY: no pointers are passed.
     check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
@@ -159,7 +160,7 @@ fn own_proc() -> io::Result<()> {
     check(unsafe { libc::mount(proc, at, proc, flags, ptr::null()) }).map(drop)
 }
 
-/// Leaves a descriptor open in the program that the calling process, just forked, becomes.
+/// Keeps a descriptor open across the exec of the calling process, just forked.
 fn inherit(fd: RawFd) -> io::Result<()> {
     // SAFETY: no pointers are passed.
     check(unsafe { libc::fcntl(fd, libc::F_SETFD, 0) }).map(drop)
@@ -203,7 +204,7 @@ mod tests {
         init.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
         let here = Namespace::current().unwrap();
         let mut shell = Command::new("sh");
-        // The shell ends; what it has left behind keeps the pipe open. Numbers are those of /proc.
+        // The shell ends; its child keeps the pipe open. Process IDs are those of /proc.
         let line =
             "setsid sleep 1000 & test -d /proc/$! && test ! -e /proc/$PPID && readlink /proc/self/ns/pid";
         let mut shell = nursery

@@ -1,4 +1,4 @@
-//! What a device takes over from the protocols above it, by the names that `ethtool -k` shows.
+//! Offload features of a device, by their names in `ethtool -k`.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -13,10 +13,11 @@ const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_SFEATURES: u32 = 0x3b;
 const ETH_SS_FEATURES: u32 = 4;
 const NAME_BYTES: usize = 32;
-/// Kernels have some seventy; more than this is none of the answers we know.
+/// Sanity limit of the number of features; kernels have some seventy.
 const FEATURES_MAX: usize = 1024;
 
-/// Whether TCP may build super-packets for the device `name`, which it or the kernel cuts up behind TCP.
+/// Returns true if TCP may build super-packets for the device `name`, which the device or the kernel segments below
+/// TCP.
 pub fn segments(name: &str) -> io::Result<bool> {
     let mut value = [ETHTOOL_GGSO, 0];
     ask(&control_socket()?, name, &mut value)?;
@@ -26,14 +27,14 @@ pub fn segments(name: &str) -> io::Result<bool> {
 fn control_socket() -> io::Result<OwnedFd> {
     // SAFETY: no pointers are passed.
     let raw = check(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
-    // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
+    // SAFETY: the kernel has just returned this descriptor, which has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
-/// Lets the kernel do `feature` itself before packets come to the device `name`; that it never did is no error.
+/// Disables the offload `feature` of the device `name`; an absent feature is no error.
 pub fn without(name: &str, feature: &str) -> io::Result<()> {
     let socket = control_socket()?;
-    // struct ethtool_sset_info: command, nothing, mask of the sets in eight bytes, number of strings of each
+    // struct ethtool_sset_info: command, reserved, mask of the sets in eight bytes, number of strings of each
     let mut info = [ETHTOOL_GSSET_INFO, 0, 1 << ETH_SS_FEATURES, 0, 0];
     ask(&socket, name, &mut info)?;
     let count = info[4] as usize;
@@ -51,14 +52,14 @@ pub fn without(name: &str, feature: &str) -> io::Result<()> {
         .chunks(NAME_BYTES)
         .position(|name| name.split(|byte| *byte == 0).next() == Some(feature.as_bytes()));
     let Some(bit) = found else { return Ok(()) };
-    // struct ethtool_sfeatures: command, number of blocks, a block for 32 features: those meant, those wanted
+    // struct ethtool_sfeatures: command, number of blocks, a block for 32 features: mask of valid bits, requested bits
     let mut wanted = vec![0; 2 + 2 * count.div_ceil(32)];
     wanted[..2].copy_from_slice(&[ETHTOOL_SFEATURES, count.div_ceil(32) as u32]);
     wanted[2 + bit / 32 * 2] = 1 << (bit % 32);
     ask(&socket, name, &mut wanted)
 }
 
-/// One ethtool request; the kernel answers in place, within the lengths that `words` begin with.
+/// One ethtool request; the kernel writes the response in place, within the lengths at the start of `words`.
 fn ask(socket: &OwnedFd, name: &str, words: &mut [u32]) -> io::Result<()> {
     // SAFETY: an all-zero ifreq is a valid one.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };

@@ -1,7 +1,7 @@
-//! Which processes have a socket open, and which network namespaces there are: what /proc says.
+//! Owners of sockets, and network namespaces in use, from /proc.
 //!
-//! Looking through every file of every process takes milliseconds, so it is done for new sockets only. Of processes of
-//! other users nothing is seen without privilege, and what the kernel itself has open belongs to no process.
+//! A scan of all files of all processes takes milliseconds, so only new sockets need one. Without privilege, processes
+//! of other users are invisible, and sockets of the kernel belong to no process.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,18 +14,18 @@ use crate::namespace::Namespace;
 /// A process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Process {
-    /// Its number.
+    /// Process ID.
     pub pid: u32,
-    /// Its name, as it or its parent chose it.
+    /// Name of the process, as set by itself or its parent.
     pub name: String,
 }
 
-/// The process that has each of the sockets with these inode numbers open; of several the first. Those that nobody
-/// whom we see has open are not in it.
+/// Processes that have the sockets with these inode numbers open; of several the first. Sockets without a visible owner
+/// are omitted.
 pub fn of_sockets(inodes: &[u32]) -> HashMap<u32, Process> {
     let mut owners = HashMap::new();
     for pid in pids() {
-        // Processes end while we look, and those of others are closed to us.
+        // Processes may end during the scan, and those of other users are not readable.
         let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { continue };
         for file in files.flatten() {
             let Ok(target) = fs::read_link(file.path()) else { continue };
@@ -42,16 +42,16 @@ pub fn of_sockets(inodes: &[u32]) -> HashMap<u32, Process> {
     owners
 }
 
-/// A network namespace that some process is in.
+/// A network namespace with at least one process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Inhabited {
-    /// What tells it from others.
+    /// Inode of the namespace, which identifies it.
     pub inode: u64,
     /// One of the processes in it.
     pub pid: u32,
 }
 
-/// Every network namespace of the processes that we see, `most` at most.
+/// Network namespaces of all visible processes, at most `most`.
 pub fn namespaces(most: usize) -> Vec<Inhabited> {
     let mut found: Vec<Inhabited> = Vec::new();
     for pid in pids() {
@@ -63,7 +63,7 @@ pub fn namespaces(most: usize) -> Vec<Inhabited> {
     found
 }
 
-/// Opens the namespace of a process, or the one that a file such as `/run/netns/NAME` keeps.
+/// Opens the namespace of a process, or the one kept by a file such as `/run/netns/NAME`.
 pub fn namespace(pid_or_path: &str) -> io::Result<Namespace> {
     let path = match pid_or_path.parse::<u32>() {
         Ok(pid) => PathBuf::from(format!("/proc/{pid}/ns/net")),
@@ -79,7 +79,7 @@ fn pids() -> Vec<u32> {
 
 fn name(pid: u32) -> String {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    // Anybody may call a process anything.
+    // Process names are arbitrary.
     name.trim_end().chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 

@@ -1,8 +1,8 @@
-//! Memory that a packet socket's arrivals lie in: no system call for a packet, and room that the kernel does not bound
-//! as it bounds the buffers of users' sockets.
+//! Memory-mapped receive ring of a packet socket: no system call for a packet, and no limit by the socket buffer sizes
+//! of unprivileged users.
 //!
 //! Version 2 of the rings in the kernel's Documentation/networking/packet_mmap.rst: frames of one size, several to a
-//! block, each with a word that says whose turn it is.
+//! block, each with a status word that names its owner.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -13,15 +13,15 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::mapping::Mapping;
 use crate::syscall::check;
 
-/// The kernel takes memory by the block.
+/// Size of a block, the kernel's unit of allocation.
 const BLOCK_BYTES: usize = 1 << 20;
-/// In front of a packet's first byte: struct tpacket2_hdr, an address, padding and the virtio header.
+/// Space before a packet's first byte: struct tpacket2_hdr, an address, padding and the virtio header.
 const ROOM_BEFORE_BYTES: usize = 128;
 const ALIGNMENT_BYTES: usize = 16;
 const TP_STATUS_KERNEL: u32 = 0;
 const TP_STATUS_USER: u32 = 1;
 
-/// The arrivals of one packet socket.
+/// Receive ring of one packet socket.
 #[derive(Debug)]
 pub(crate) struct PacketRing {
     memory: Mapping,
@@ -31,7 +31,7 @@ pub(crate) struct PacketRing {
     next: AtomicUsize,
 }
 
-/// A packet that lies in the ring; its place is free again when this is dropped.
+/// A packet in the ring; its frame is returned to the kernel on drop.
 pub(crate) struct Frame<'a> {
     start: NonNull<u8>,
     frame_bytes: usize,
@@ -39,7 +39,7 @@ pub(crate) struct Frame<'a> {
 }
 
 impl PacketRing {
-    /// Gives `socket`, which is not bound yet, memory for arrivals of at most `packet_max_bytes` each.
+    /// Sets up a ring for packets of at most `packet_max_bytes` for `socket`, which is not bound yet.
     pub(crate) fn new(
         socket: &OwnedFd,
         packet_max_bytes: usize,
@@ -63,7 +63,7 @@ impl PacketRing {
         Ok(PacketRing { memory, blocks, frames_per_block, frame_bytes, next: AtomicUsize::new(0) })
     }
 
-    /// The next packet, if one has come.
+    /// The next packet, if one has arrived.
     pub(crate) fn next(&self) -> Option<Frame<'_>> {
         let at = self.next.load(Ordering::Relaxed);
         let following = (at + 1) % (self.blocks * self.frames_per_block);
@@ -71,7 +71,7 @@ impl PacketRing {
         let start = self.memory.at(offset);
         let frame = Frame { start, frame_bytes: self.frame_bytes, _ring: self };
         let has_come = frame.status().load(Ordering::Acquire) & TP_STATUS_USER != 0;
-        // Whoever moves `next` on, atomically, has the frame; a second thread that was as far has none.
+        // The thread that advances `next` atomically gets the frame; a concurrent thread gets none.
         let is_ours = has_come
             && self.next.compare_exchange(at, following, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         if !is_ours {
@@ -83,8 +83,8 @@ impl PacketRing {
 }
 
 impl Frame<'_> {
-    /// The `header_bytes` in front of the packet, and the packet without its first `skip_bytes`; `None` if it did not
-    /// fit into its place.
+    /// The `header_bytes` before the packet, and the packet without its first `skip_bytes`; `None` if the packet did
+    /// not fit into its frame.
     pub(crate) fn parts(&self, header_bytes: usize, skip_bytes: usize) -> Option<(&[u8], &[u8])> {
         // struct tpacket2_hdr: status, length, length that is there, and where the link-layer header begins
         let word = |at: usize| u32::from_ne_bytes([0, 1, 2, 3].map(|byte| self.bytes()[at + byte]));

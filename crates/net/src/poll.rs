@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use crate::syscall::check;
 
-/// What to wait for.
+/// Events of interest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interest {
-    /// Bytes, a connection or a hang-up have arrived.
+    /// Data, a connection or a hang-up has arrived.
     pub readable: bool,
-    /// There is room to write.
+    /// The send buffer has room.
     pub writable: bool,
 }
 
@@ -32,25 +32,25 @@ impl Interest {
 /// One member that is ready.
 #[derive(Clone, Copy, Debug)]
 pub struct Ready {
-    /// The token given when it was added.
+    /// Token of the member.
     pub token: u64,
-    /// Reading will not block (data, end of stream or an error waits).
+    /// Reading does not block: data, end of stream or an error are pending.
     pub readable: bool,
     /// Writing will not block.
     pub writable: bool,
-    /// An error waits, or something in the error queue: see [`Ready::is_sound`].
+    /// An error is pending, or an error queue message: see [`Ready::is_sound`].
     pub has_error: bool,
     bits: u32,
 }
 
 impl Ready {
-    /// Whether the connection stands: an error of a TCP connection that stands can only be its error queue, since
-    /// any other ends it.
+    /// Returns true if the connection is alive: an error event of a live TCP connection can only be its error queue,
+    /// since any other error ends the connection.
     pub fn is_sound(self) -> bool {
         self.bits & libc::EPOLLHUP as u32 == 0
     }
 
-    /// What it is ready for when the error queue does not count, because it has been emptied.
+    /// The readiness without the error queue, which has been emptied.
     pub fn without_error(self) -> Ready {
         Ready::new(self.token, self.bits & !(libc::EPOLLERR as u32))
     }
@@ -73,18 +73,18 @@ pub struct Poll {
     fd: OwnedFd,
 }
 
-/// Room for the members that one wait finds ready.
+/// Buffer for the events of one wait.
 pub struct Events {
     raw: Vec<libc::epoll_event>,
 }
 
 impl Events {
-    /// Room for as many as one wait returns.
+    /// Allocates the buffer.
     pub fn new() -> Events {
         Events { raw: Vec::with_capacity(BATCH) }
     }
 
-    /// What the last wait found.
+    /// Events of the last wait.
     pub fn iter(&self) -> impl Iterator<Item = Ready> + '_ {
         self.raw.iter().map(|event| Ready::new(event.u64, event.events))
     }
@@ -99,18 +99,18 @@ impl Default for Events {
 const BATCH: usize = 256;
 
 impl AsFd for Poll {
-    /// A set is ready for reading when one of its members is ready, so it can be a member of another.
+    /// An epoll set is readable when one of its members is ready, so it can be a member of another one.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 }
 
 impl Poll {
-    /// An empty set.
+    /// Creates an empty set.
     pub fn new() -> io::Result<Poll> {
         // SAFETY: no pointers are passed.
         let raw = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
+        // SAFETY: the kernel has just returned this descriptor, which has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(raw) };
         Ok(Poll { fd })
     }
@@ -120,7 +120,7 @@ impl Poll {
         self.control(libc::EPOLL_CTL_ADD, fd, token, interest)
     }
 
-    /// Changes what a member waits for.
+    /// Changes the events of interest of a member.
     pub fn modify(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_MOD, fd, token, interest)
     }
@@ -154,7 +154,7 @@ impl Poll {
         };
         let count = match check(result as libc::c_int) {
             Ok(count) => count as usize,
-            // A sandbox that does not know the call forbids it.
+            // A sandbox that does not know the call reports EPERM.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
                 self.wait_by_ppoll(events, ts_ptr)?
             }
@@ -166,12 +166,13 @@ impl Poll {
         Ok(())
     }
 
-    /// The same in two calls, for kernels before 5.11, which have no `epoll_pwait2`, for sandboxes that forbid it, and for valgrind.
+    /// The same in two calls: for kernels before 5.11, which lack `epoll_pwait2`, for sandboxes that forbid it, and for
+    /// valgrind.
     #[cold]
     fn wait_by_ppoll(&self, events: &mut Events, timeout: *const libc::timespec) -> io::Result<usize> {
         let epoll = self.fd.as_raw_fd();
         let mut set = libc::pollfd { fd: epoll, events: libc::POLLIN, revents: 0 };
-        // SAFETY: one pollfd is given, `timeout` is null or points to what outlives the call, and there is no mask.
+        // SAFETY: one pollfd is given, `timeout` is null or points to a timespec that outlives the call, and there is no mask.
         let ready = check(unsafe { libc::ppoll(&raw mut set, 1, timeout, std::ptr::null()) });
         match ready {
             Ok(0) => return Ok(0),

@@ -1,6 +1,6 @@
-//! Processor time of processes and of the machine, as /proc has it, and the processes that had most of it between two looks.
+//! CPU time of processes and of the machine, from /proc, and the busiest processes between two samples.
 //!
-//! Reads proc_stat(5) and proc_pid_stat(5). Processes of other containers are not seen: their time is the part of the
+//! Reads proc_stat(5) and proc_pid_stat(5). Processes of other containers are invisible: their time is the part of the
 //! machine's busy time that no process accounts for.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,16 +12,16 @@ use event::Instant;
 
 use crate::{clock, scheduling};
 
-/// The kernel counts time in hundredths of a second for users, whatever its own tick (USER_HZ, proc_stat(5)).
+/// Unit of CPU time in /proc: hundredths of a second, whatever the kernel's tick (USER_HZ, proc_stat(5)).
 const TICK_MS: u64 = 10;
-/// The parent of the kernel's own threads: its number and its name, which in a container is not to be seen.
+/// Parent of the kernel's threads, by ID and name; invisible in a container.
 const KTHREADD: (u32, &str) = (2, "kthreadd");
 
-/// Processors that interrupts may take: their time is no process's, and the kernel only samples it.
+/// CPUs that interrupts may use: their time belongs to no process, and the kernel only samples it.
 pub const INTERRUPTS_BUSY: f64 = 0.5;
-/// Processors that other programs may keep busy, whatever else there is to do.
+/// CPUs that other programs may use, whatever the load.
 pub const OTHERS_BUSY_MAX: f64 = 0.25;
-/// Idle processors, on average, with which nobody has to wait for one.
+/// Mean number of idle CPUs at which no thread waits for a CPU.
 pub const IDLE_ENOUGH: f64 = 1.0;
 
 /// True if a measurement may have waited for other programs.
@@ -29,22 +29,22 @@ pub fn is_disturbed(others_busy: f64, idle: f64) -> bool {
     others_busy > OTHERS_BUSY_MAX && idle < IDLE_ENOUGH
 }
 
-/// Times of a process since it began.
+/// CPU times of a process since its start.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProcessTimes {
-    /// Its number.
+    /// Process ID.
     pub pid: u32,
-    /// The number of its parent.
+    /// Process ID of the parent.
     pub parent: u32,
-    /// Its name, as it or its parent chose it.
+    /// Name of the process, as set by itself or its parent.
     pub name: String,
-    /// Processor time of its threads.
+    /// CPU time of its threads.
     pub own: Duration,
-    /// Processor time of its children that have ended and been waited for.
+    /// CPU time of its children that have ended and were waited for.
     pub children: Duration,
 }
 
-/// Times of the machine since it started.
+/// CPU times of the machine since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct MachineTimes {
     idle: Duration,
@@ -52,7 +52,7 @@ struct MachineTimes {
     stolen: Duration,
 }
 
-/// All times at a moment.
+/// All CPU times at one moment.
 #[derive(Clone, Debug)]
 pub struct Look {
     at: Instant,
@@ -62,37 +62,37 @@ pub struct Look {
     kthreadd: Option<u32>,
 }
 
-/// A process that kept processors busy between two looks.
+/// A process that used CPU time between two samples.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Busy {
-    /// Its number.
+    /// Process ID.
     pub pid: u32,
     /// Its name.
     pub name: String,
-    /// Processors that it and its ended children had, on average.
+    /// Mean number of CPUs that the process and its ended children used.
     pub processors: f64,
 }
 
-/// Processors between two looks, on average.
+/// Mean use of CPUs between two samples.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Usage {
-    /// Processors that this process may use.
+    /// Number of CPUs allowed to this process.
     pub cpus: usize,
-    /// Idle ones among them.
+    /// Idle CPUs among them.
     pub idle: f64,
-    /// Taken by the hypervisor for other guests.
+    /// CPUs used by the hypervisor for other guests.
     pub stolen: f64,
-    /// Busy with processes that are not seen, such as those of other containers, and with interrupts.
+    /// CPUs used by invisible processes, such as those of other containers, and by interrupts.
     pub unseen: f64,
     /// Processes other than this one, the busiest first. Threads of the kernel are left out.
     pub busy: Vec<Busy>,
 }
 
 impl Look {
-    /// Looks now.
+    /// Takes a sample.
     ///
     /// # Errors
-    /// If /proc has no such files, or the processors are not in them.
+    /// /proc lacks the files or the CPUs.
     pub fn now() -> io::Result<Look> {
         let processors = scheduling::allowed_cpus()?;
         let stat = fs::read_to_string("/proc/stat")?;
@@ -101,7 +101,7 @@ impl Look {
         Ok(Look { at: clock::now(), cpus: processors.len(), machine, processes, kthreadd })
     }
 
-    /// Usage from this look to a later one.
+    /// Usage between this sample and a later one.
     pub fn until(&self, later: &Look) -> Usage {
         let elapsed_s = later.at.since(self.at).as_secs_f64().max(f64::MIN_POSITIVE);
         let share = |time: Duration| time.as_secs_f64() / elapsed_s;
@@ -129,30 +129,30 @@ impl Look {
     }
 }
 
-/// Every process that is seen.
+/// All visible processes.
 ///
 /// # Errors
-/// If there is no /proc.
+/// There is no /proc.
 pub fn all() -> io::Result<Vec<ProcessTimes>> {
     let names = fs::read_dir("/proc")?.flatten().map(|entry| entry.file_name());
     let pids = names.filter_map(|name| name.to_str()?.parse::<u32>().ok());
-    // One that ends while we look is its parent's a moment later.
+    // The time of a process that ends during the scan is soon added to its parent's.
     Ok(pids.filter_map(|pid| process(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)).collect())
 }
 
-/// The number of the parent of the kernel's threads; `None` in a container, where they are not seen.
+/// Process ID of the parent of the kernel's threads; `None` in a container, in which they are invisible.
 pub fn kthreadd() -> Option<u32> {
     let (pid, name) = KTHREADD;
     let comm = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     (comm.trim_end() == name).then_some(pid)
 }
 
-/// Idle time of these processors in /proc/stat; `None` if one of them is not in it.
+/// Idle time of these CPUs in /proc/stat; `None` if one of them is missing.
 pub fn idle_of(stat: &str, processors: &[usize]) -> Option<Duration> {
     machine_times(stat, processors).map(|times| times.idle)
 }
 
-/// Fields of a processor's line: user, nice, system, idle, iowait, irq, softirq, steal.
+/// Fields of a CPU's line: user, nice, system, idle, iowait, irq, softirq, steal.
 fn machine_times(stat: &str, processors: &[usize]) -> Option<MachineTimes> {
     let mut sum = MachineTimes::default();
     for number in processors {
@@ -167,8 +167,8 @@ fn machine_times(stat: &str, processors: &[usize]) -> Option<MachineTimes> {
     Some(sum)
 }
 
-/// The name may have spaces and brackets of its own, so fields are counted from behind it: state, parent, …, and as the
-/// twelfth to fifteenth utime, stime, cutime, cstime.
+/// The name may contain spaces and brackets, so fields are counted after it: state, parent, …, and as the twelfth to
+/// fifteenth utime, stime, cutime, cstime.
 fn process(stat: &str) -> Option<ProcessTimes> {
     let (head, rest) = stat.rsplit_once(')')?;
     let (pid, name) = head.split_once('(')?;
@@ -178,15 +178,15 @@ fn process(stat: &str) -> Option<ProcessTimes> {
     Some(ProcessTimes {
         pid: pid.trim().parse().ok()?,
         parent: fields[1].parse().ok()?,
-        // Anybody may call a process anything.
+        // Process names are arbitrary.
         name: name.chars().map(|c| if c.is_control() { '?' } else { c }).collect(),
         own: user + system,
         children: children_user + children_system,
     })
 }
 
-/// Processor time of each process between two looks. A child that ended meanwhile has its whole time in its parent's: the
-/// part before the first look is taken out again.
+/// CPU time of each process between two samples. The whole time of a child that ended meanwhile is added to its
+/// parent's: the part before the first sample is subtracted.
 fn used_between(then: &[ProcessTimes], now: &[ProcessTimes]) -> BTreeMap<u32, Duration> {
     let before: BTreeMap<u32, &ProcessTimes> = then.iter().map(|process| (process.pid, process)).collect();
     let alive: BTreeSet<u32> = now.iter().map(|process| process.pid).collect();
@@ -247,7 +247,8 @@ mod tests {
         Look { at: Instant::from_nanos(at_ns), cpus: 2, machine, processes, kthreadd: Some(2) }
     }
 
-    /// One second of two processors: a spinning process, a thread of the kernel, and a build whose compilers come and go.
+    /// One second of two processors: a spinning process, a thread of the kernel, and a build whose compilers come and
+    /// go.
     #[test]
     fn the_busiest_come_first_and_ended_children_are_their_parents() {
         let own = std::process::id();

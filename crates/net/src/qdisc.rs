@@ -1,8 +1,8 @@
-//! The queue before a device: none, or the ring of a network card.
+//! Queueing discipline of a device: none, or an emulated ring of a network card.
 //!
-//! A packet for which there is no room is refused while its sender looks, which TCP takes as congestion of this host
-//! (state CWR). A TUN does that itself once nothing lies before it; before other devices a short queue does, emptied at
-//! the rate of the wire by the kernel's token bucket (tc-tbf(8)).
+//! A packet that finds the ring full is dropped synchronously, which TCP handles as local congestion (state CWR). A TUN
+//! device without a queueing discipline does so itself; other devices get a short queue, which the kernel's token
+//! bucket (tc-tbf(8)) drains at the line rate.
 
 use std::io;
 
@@ -27,32 +27,32 @@ const FIFO: u32 = 0x0010_0000;
 /// struct tcmsg: family and padding, index, handle, parent, info
 const TCMSG_BYTES: usize = 20;
 
-/// The ring of a network card.
+/// Ring of a network card.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CardRing {
-    /// Packets that it holds.
+    /// Capacity in packets.
     pub packets: u32,
-    /// How fast it empties.
+    /// Rate at which the ring drains.
     pub bytes_per_s: u64,
-    /// What may leave at once after a pause; at least one packet.
+    /// Burst size of the token bucket; at least one packet.
     pub burst_bytes: u32,
-    /// What the wire adds to each frame, whose 14 bytes of Ethernet header count already.
+    /// Overhead of the wire for each frame, in addition to the 14 bytes of the Ethernet header.
     pub overhead_bytes: u16,
 }
 
-/// Takes the queue away that lies before the device `name`.
+/// Removes the queue of the device `name`.
 pub fn without_queue(name: &str) -> io::Result<()> {
     place(name, (0, TC_H_ROOT), "noqueue", None)
 }
 
-/// Puts a ring before the device `name`.
+/// Sets a ring as the queue of the device `name`.
 pub fn with_ring(name: &str, ring: &CardRing) -> io::Result<()> {
     place(name, (BUCKET, TC_H_ROOT), "tbf", Some(&bucket(ring)))?;
     // struct tc_fifo_qopt
     place(name, (FIFO, BUCKET_CLASS), "pfifo", Some(&ring.packets.to_ne_bytes()))
 }
 
-/// Packets that the queue before the device `name` has refused.
+/// Packets dropped by the queue of the device `name`.
 pub fn drops(name: &str) -> io::Result<u64> {
     let index = index_of(name)?;
     let mut found = None;

@@ -1,6 +1,6 @@
-//! Requests to the kernel's network configuration, rtnetlink(7): one request, one answer, a socket for each.
+//! Requests to the kernel's network configuration, rtnetlink(7): one request, one response, a socket for each.
 //!
-//! Knows how messages and attributes of netlink(7) are laid out, not what they mean.
+//! Encodes and decodes messages and attributes of netlink(7), whatever their meaning.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -17,15 +17,15 @@ pub(crate) const NLM_F_CREATE: u16 = 0x400;
 pub(crate) const NLM_F_APPEND: u16 = 0x800;
 pub(crate) const NLMSG_ERROR: u16 = 2;
 pub(crate) const NLMSG_DONE: u16 = 3;
-/// The port from which the kernel sends.
+/// Port ID of the kernel.
 pub(crate) const KERNEL: u32 = 0;
-/// Its answers are there at once, or after another has let go of a lock.
+/// Receive timeout; responses come at once, or after another process has released a lock.
 const PATIENCE_S: u8 = 10;
-/// Messages of others, and signals, until an answer comes.
+/// Maximum number of messages of other senders, and of signals, before a response.
 const STRANGERS_MAX: usize = 1000;
 /// struct nlmsghdr: length, type, flags, sequence, port
 const HEADER_BYTES: usize = 16;
-/// The kernel's answers fit into 32 KiB (linux/netlink.h, NLMSG_GOODSIZE and what dumps use).
+/// Maximum length of a response, 32 KiB (linux/netlink.h, NLMSG_GOODSIZE, and the limit of dumps).
 const ANSWER_BYTES: usize = 32 << 10;
 
 /// Appends an attribute.
@@ -36,7 +36,7 @@ pub(crate) fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
     body.resize(body.len().next_multiple_of(4), 0);
 }
 
-/// The attributes of `bytes`, until something is none.
+/// Attributes of `bytes`, up to the first malformed one.
 pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let len = usize::from(u16::from_ne_bytes(*bytes.first_chunk()?));
@@ -66,7 +66,7 @@ pub(crate) fn message(
     to[begin..begin + 4].copy_from_slice(&len.to_ne_bytes());
 }
 
-/// Sends one request and waits for the kernel's yes or no.
+/// Sends one request and waits for the acknowledgement.
 pub(crate) fn request(kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
     let socket = send(kind, NLM_F_REQUEST | NLM_F_ACK | flags, body)?;
     let mut answer = vec![0; ANSWER_BYTES];
@@ -77,7 +77,7 @@ pub(crate) fn request(kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Asks for everything of a kind; `each` gets the bodies of the messages of type `wanted`.
+/// Requests all objects of a kind; `each` gets the bodies of the messages of type `wanted`.
 pub(crate) fn dump(kind: u16, body: &[u8], wanted: u16, mut each: impl FnMut(&[u8])) -> io::Result<()> {
     let socket = send(kind, NLM_F_REQUEST | NLM_F_DUMP, body)?;
     let mut answer = vec![0; ANSWER_BYTES];
@@ -106,12 +106,12 @@ fn send(kind: u16, flags: u16, body: &[u8]) -> io::Result<OwnedFd> {
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(socket) }
 }
 
-/// A socket to ask the kernel over; [`receive`] does not wait for ever.
+/// Opens a netlink socket; [`receive`] has a timeout.
 pub(crate) fn open(protocol: libc::c_int) -> io::Result<OwnedFd> {
     // SAFETY: no pointers are passed.
     let raw =
         check(unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) })?;
-    // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
+    // SAFETY: the kernel has just returned this descriptor, which has no other owner.
     let socket = unsafe { OwnedFd::from_raw_fd(raw) };
     let patience = libc::timeval { tv_sec: PATIENCE_S.into(), tv_usec: 0 };
     let len = size_of_val(&patience) as libc::socklen_t;
@@ -121,7 +121,7 @@ pub(crate) fn open(protocol: libc::c_int) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The kernel's next answer. Other programs can send to the socket as well: they are not listened to.
+/// Receives the kernel's next response. Messages of other senders are ignored.
 pub(crate) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
     for _ in 0..STRANGERS_MAX {
         // SAFETY: an all-zero address is a valid one.
@@ -154,15 +154,15 @@ pub(crate) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> 
     Err(io::Error::other("other programs keep sending to a socket for the kernel's answers"))
 }
 
-/// One of the messages of an answer.
+/// One message of a response.
 pub(crate) struct Message<'a> {
     pub(crate) kind: u16,
-    /// The number of the request that it answers.
+    /// Sequence number of the request.
     pub(crate) sequence: u32,
     pub(crate) body: &'a [u8],
 }
 
-/// Each message of `bytes`, until something is none.
+/// Messages of `bytes`, up to the first malformed one.
 pub(crate) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     std::iter::from_fn(move || {
         let len = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
@@ -174,7 +174,7 @@ pub(crate) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
     })
 }
 
-/// struct nlmsgerr begins with the negative errno, zero for yes.
+/// struct nlmsgerr begins with the negative errno; zero is an acknowledgement.
 pub(crate) fn error_of(body: &[u8]) -> io::Result<()> {
     match body.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes)) {
         Some(0) => Ok(()),
@@ -183,7 +183,7 @@ pub(crate) fn error_of(body: &[u8]) -> io::Result<()> {
     }
 }
 
-/// How a dump has ended: whoever answers it may fail after it has begun.
+/// Result of a dump, which may fail after it has begun.
 pub(crate) fn end_of(body: &[u8]) -> io::Result<()> {
     match body.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes)) {
         Some(negative @ ..0) => Err(io::Error::from_raw_os_error(-negative)),
@@ -244,7 +244,7 @@ mod tests {
             // SAFETY: `bytes` and `to` hold as many bytes as we say.
             unsafe { libc::sendto(from.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0, to, len) }
         };
-        // Only root may send to others at all.
+        // Only root may send to other ports.
         let forged = send_to(&other, b"0123456789abcdef", &to);
         to.nl_pid = KERNEL;
         assert_eq!(send_to(&socket, &request, &to), request.len() as isize);

@@ -1,4 +1,4 @@
-//! How soon and where a thread runs when its time has come: real-time priority, timer slack, its CPU.
+//! Scheduling of threads: real-time priority, timer slack, CPU affinity.
 #![allow(unsafe_code)]
 
 use std::fs::{File, OpenOptions};
@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use crate::syscall::check;
 
-/// Runs the calling thread before all ordinary ones (SCHED_FIFO). Needs CAP_SYS_NICE.
+/// Gives the calling thread precedence over all ordinary threads (SCHED_FIFO). Needs CAP_SYS_NICE.
 pub fn realtime(priority: i32) -> io::Result<()> {
     // The kernel's sched_param is this one number, and it sets a thread: musl's function, which would have to set a
     // whole process, only fails.
@@ -17,7 +17,7 @@ pub fn realtime(priority: i32) -> io::Result<()> {
     check(failed as libc::c_int).map(|_| ())
 }
 
-/// CPUs that the kernel's own masks have at most (CONFIG_NR_CPUS of distributions).
+/// Maximum number of CPUs in the kernel's masks (CONFIG_NR_CPUS of distributions).
 const CPUS_MAX: usize = 8192;
 const MASK_BITS: usize = libc::c_ulong::BITS as usize;
 const MASK_WORDS: usize = CPUS_MAX / MASK_BITS;
@@ -33,7 +33,7 @@ pub fn allowed_cpus() -> io::Result<Vec<usize>> {
     Ok((0..CPUS_MAX).filter(|cpu| mask[cpu / MASK_BITS] >> (cpu % MASK_BITS) & 1 == 1).collect())
 }
 
-/// Has the calling thread run on these CPUs and on no other. Allocates nothing.
+/// Restricts the calling thread to these CPUs. Allocates nothing.
 pub fn keep_to(cpus: &[usize]) -> io::Result<()> {
     let mut mask: [libc::c_ulong; MASK_WORDS] = [0; MASK_WORDS];
     for cpu in cpus {
@@ -45,20 +45,20 @@ pub fn keep_to(cpus: &[usize]) -> io::Result<()> {
     check(failed as libc::c_int).map(drop)
 }
 
-/// Makes the calling thread yield to all others (nice 19): for work that may be late.
+/// Gives the calling thread the lowest priority (nice 19), for work without a deadline.
 pub fn background() -> io::Result<()> {
-    // SAFETY: no pointers are passed; who 0 is the calling thread.
+    // SAFETY: no pointers are passed; `who` 0 is the calling thread.
     check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) }).map(|_| ())
 }
 
-/// Tells the kernel not to delay the calling thread's timers to bundle them (50 µs by default).
+/// Disables the timer slack of the calling thread: the kernel delays timers to bundle them (50 µs by default).
 pub fn exact_timers() -> io::Result<()> {
     // SAFETY: PR_SET_TIMERSLACK takes its nanoseconds by value.
     check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) }).map(|_| ())
 }
 
-/// Keeps idle processors from falling so deep asleep that waking takes tens of microseconds, as long as the handle lives
-/// (the kernel's PM QoS: a latency of at most 0 µs is asked for). Needs root, and a kernel that offers it.
+/// Keeps idle CPUs out of deep sleep states, whose wake-up takes tens of microseconds, as long as the handle lives (the
+/// kernel's PM QoS: a latency of at most 0 µs is requested). Needs root, and a kernel that supports it.
 pub fn stay_awake() -> io::Result<File> {
     let mut request = OpenOptions::new().write(true).open("/dev/cpu_dma_latency")?;
     request.write_all(&0_i32.to_ne_bytes())?;

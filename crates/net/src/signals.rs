@@ -1,4 +1,4 @@
-//! The signals by which users end a program, as a descriptor to wait for (signalfd(2)).
+//! Signals of users that end a program, received through a descriptor (signalfd(2)).
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -7,28 +7,28 @@ use std::os::fd::{AsFd, BorrowedFd, FromRawFd};
 
 use crate::syscall::check;
 
-/// SIGINT, SIGTERM and SIGHUP, taken instead of ending the process.
+/// SIGINT, SIGTERM and SIGHUP, which no longer end the process.
 #[derive(Debug)]
 pub struct EndSignals {
     file: File,
 }
 
-/// What a signal asks for.
+/// Request of a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Signal {
     /// SIGINT or SIGTERM.
     End,
-    /// SIGHUP: the terminal is gone, or a service should read its configuration again.
+    /// SIGHUP: the terminal has hung up, or a service should reload its configuration.
     Hangup,
 }
 
 impl EndSignals {
-    /// Takes the signals from now on. Call it before any thread starts: threads inherit what is taken, and
-    /// so do children that are not started by [`crate::child`].
+    /// Blocks the signals and receives them from now on. Call it before any thread starts: threads inherit the mask,
+    /// and so do child processes that are not started by [`crate::child`].
     pub fn take_over() -> io::Result<EndSignals> {
         // SAFETY: an all-zero set is a valid place for sigemptyset to fill.
         let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
-        // SAFETY: `set` is a signal set in all calls; the old mask is not asked for.
+        // SAFETY: `set` is a signal set in all calls; the old mask is not requested.
         let raw = unsafe {
             libc::sigemptyset(&raw mut set);
             for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
@@ -37,16 +37,16 @@ impl EndSignals {
             check(libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()))?;
             check(libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK))?
         };
-        // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
+        // SAFETY: the kernel has just returned this descriptor, which has no other owner.
         Ok(EndSignals { file: unsafe { File::from_raw_fd(raw) } })
     }
 
-    /// Whether one has come since the last call, whichever it is.
+    /// Returns true if a signal has arrived since the last call.
     pub fn came(&self) -> bool {
         self.take().is_some()
     }
 
-    /// The next one that has come.
+    /// The next pending signal.
     pub fn take(&self) -> Option<Signal> {
         // struct signalfd_siginfo begins with the signal's number.
         let mut info = [0; 128];

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// `-1` means look at errno.
+/// Returns the error in errno for `-1`.
 pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

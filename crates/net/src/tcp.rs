@@ -1,8 +1,8 @@
 //! TCP sockets as farlun uses them: non-blocking, TCP_NODELAY, buffers left to autotuning.
 //!
-//! Socket buffers are never pinned here: a pinned receive window is the limit of most iSCSI over long lines. Adjustable are
-//! the congestion control, the pacing rate and the unsent data in the kernel, so that an urgent PDU does not wait behind
-//! megabytes.
+//! Socket buffers are never pinned here: a pinned receive window is the limit of most iSCSI over long lines. Adjustable
+//! are the congestion control, the pacing rate and the unsent data in the kernel, so that an urgent PDU does not wait
+//! behind megabytes.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -17,8 +17,8 @@ use crate::syscall::check;
 /// Length of the accept queue; the usual limit of the system (net.core.somaxconn) is 4096.
 const BACKLOG: i32 = 4096;
 
-/// Listens on `address`, non-blocking, with a backlog for many initiators: a SYN that finds it full is retransmitted after
-/// one second, and then after two. Accepted connections use `congestion`, or the system's default.
+/// Listens on `address`, non-blocking, with a backlog for many initiators: a SYN that finds it full is retransmitted
+/// after one second, and then after two. Accepted connections use `congestion`, or the system's default.
 pub fn listen(address: SocketAddr, congestion: Option<&str>) -> io::Result<TcpListener> {
     listen_on(bind(address, false)?, congestion)
 }
@@ -28,7 +28,7 @@ pub fn bind(address: SocketAddr, is_v6_only: bool) -> io::Result<TcpListener> {
     let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     // SAFETY: no pointers are passed.
     let raw = check(unsafe { libc::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) })?;
-    // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
+    // SAFETY: the kernel has just returned this descriptor, which has no other owner.
     let listener = TcpListener::from(unsafe { OwnedFd::from_raw_fd(raw) });
     // Closed connections of an earlier process block the port for a minute (TIME-WAIT).
     set(&listener, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1_i32)?;
@@ -54,8 +54,8 @@ pub fn listen_on(listener: TcpListener, congestion: Option<&str>) -> io::Result<
 
 /// Sets the congestion control of connections that `listener` accepts from now on; `None` for the system's default.
 ///
-/// It must be set before the connection is established: a connection that begins with BBR is paced by the kernel for its
-/// whole life, even after a change of the congestion control.
+/// It must be set before the connection is established: a connection that begins with BBR is paced by the kernel for
+/// its whole life, even after a change of the congestion control.
 pub fn accept_with(listener: &TcpListener, congestion: Option<&str>) -> io::Result<()> {
     match congestion {
         Some(name) => set_congestion(listener, name),
@@ -104,7 +104,7 @@ pub fn start_connect_from(
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: no pointers are passed.
     let raw = check(unsafe { libc::socket(family, kind, 0) })?;
-    // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
+    // SAFETY: the kernel has just returned this descriptor, which has no other owner.
     let stream = TcpStream::from(unsafe { OwnedFd::from_raw_fd(raw) });
     prepare(&stream, congestion)?;
     if let Some(bytes) = max_segment_bytes {
@@ -165,8 +165,8 @@ const KEEPALIVE_PROBES: i32 = 3;
 /// retransmissions.
 const DEAD_AFTER_MS: u32 = 60_000;
 
-/// Prepares a connected or accepted socket: non-blocking, TCP_NODELAY, detection of a dead peer within a minute, and the
-/// congestion control `congestion` (such as `cubic`), if any.
+/// Prepares a connected or accepted socket: non-blocking, TCP_NODELAY, detection of a dead peer within a minute, and
+/// the congestion control `congestion` (such as `cubic`), if any.
 pub fn prepare(stream: &TcpStream, congestion: Option<&str>) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
@@ -245,8 +245,8 @@ pub(crate) fn get(stream: &TcpStream, name: libc::c_int) -> io::Result<i32> {
     check(result).map(|_| value)
 }
 
-/// Memory of all TCP sockets of this machine, and the threshold of memory pressure (`tcp_mem`, which is no limit of a network
-/// namespace), in bytes.
+/// Memory of all TCP sockets of this machine, and the threshold of memory pressure (`tcp_mem`, which is no limit of a
+/// network namespace), in bytes.
 pub fn memory() -> Option<(u64, u64)> {
     let page_bytes = page_bytes()?;
     let sockets = std::fs::read_to_string("/proc/net/sockstat").ok()?;

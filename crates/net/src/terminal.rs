@@ -1,4 +1,4 @@
-//! The terminal of a program that draws on all of it: keys one by one, its size, and everything as it was in the end.
+//! A full-screen terminal: single key presses, the size, and restoration of the previous state at the end.
 #![allow(unsafe_code)]
 
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -6,19 +6,20 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use crate::syscall::check;
 
-/// The other screen of the terminal, without a cursor; and back.
+/// Escape sequences to enter and leave the alternate screen without a cursor.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l";
 const LEAVE: &[u8] = b"\x1b[?25h\x1b[?1049l";
 
-/// The terminal is ours until this is dropped, by a panic too.
+/// Full-screen mode of the terminal, which ends on drop, also after a panic.
 pub struct Screen {
     stdin: io::Stdin,
-    /// How the keyboard was, if there is one.
+    /// Previous settings of the keyboard, if there is one.
     before: Option<libc::termios>,
 }
 
 impl Screen {
-    /// Takes it: standard output is a terminal. Without a terminal at standard input there are no keys.
+    /// Enters full-screen mode on standard output, which must be a terminal. Standard input without a terminal has no
+    /// keys.
     pub fn take() -> io::Result<Screen> {
         let stdin = io::stdin();
         let before = if stdin.is_terminal() { Some(keys_one_by_one(&stdin)?) } else { None };
@@ -29,14 +30,14 @@ impl Screen {
         Ok(screen)
     }
 
-    /// What is readable when there are keys.
+    /// Descriptor that is readable when keys were pressed.
     pub fn keyboard(&self) -> Option<BorrowedFd<'_>> {
         self.before.as_ref().map(|_| self.stdin.as_fd())
     }
 
-    /// The keys that wait, a byte or several each; an error at the end of the terminal.
+    /// Pending key presses, a byte or several each; an error after a hang-up of the terminal.
     pub fn keys(&self) -> io::Result<Vec<u8>> {
-        // All that it has taken: what stays in its buffer would not make the terminal readable again.
+        // Read everything: bytes in the buffer of `stdin` would not make the terminal readable again.
         let mut stdin = self.stdin.lock();
         let bytes = stdin.fill_buf()?.to_vec();
         stdin.consume(bytes.len());
@@ -49,13 +50,13 @@ impl Drop for Screen {
         let mut out = io::stdout();
         let _ = out.write_all(LEAVE).and_then(|()| out.flush());
         if let Some(before) = &self.before {
-            // SAFETY: `before` is what the kernel gave us of this terminal.
+            // SAFETY: `before` holds the settings that the kernel returned for this terminal.
             let _ = check(unsafe { libc::tcsetattr(self.stdin.as_raw_fd(), libc::TCSAFLUSH, before) });
         }
     }
 }
 
-/// Columns and lines of the terminal at standard output; as many as terminals used to have if it does not say.
+/// Columns and lines of the terminal at standard output, or a traditional default.
 pub fn size() -> (usize, usize) {
     // SAFETY: all zeroes are a size.
     let mut size: libc::winsize = unsafe { std::mem::zeroed() };
@@ -67,8 +68,8 @@ pub fn size() -> (usize, usize) {
     }
 }
 
-/// Keys come as they are pressed and are not echoed. Those that would stop the program or end it with the terminal as
-/// it is have no such meaning; Ctrl-C keeps its own, which is a signal. How it was before.
+/// Disables line buffering and echo, and the keys that suspend or quit the program with the terminal in this state.
+/// Ctrl-C still sends SIGINT. Returns the previous settings.
 fn keys_one_by_one(stdin: &io::Stdin) -> io::Result<libc::termios> {
     // SAFETY: all zeroes are a place for the kernel to fill.
     let mut before: libc::termios = unsafe { std::mem::zeroed() };
@@ -80,7 +81,7 @@ fn keys_one_by_one(stdin: &io::Stdin) -> io::Result<libc::termios> {
         raw.c_cc[key] = libc::_POSIX_VDISABLE;
     }
     (raw.c_cc[libc::VMIN], raw.c_cc[libc::VTIME]) = (1, 0);
-    // SAFETY: `raw` is what the kernel gave us but for the flags above.
+    // SAFETY: `raw` holds the settings that the kernel returned, except for the flags above.
     check(unsafe { libc::tcsetattr(stdin.as_raw_fd(), libc::TCSANOW, &raw const raw) })?;
     Ok(before)
 }

@@ -1,14 +1,14 @@
 //! Reset of a connection's slow-start threshold, so that its congestion window doubles again each round trip.
 //!
 //! The kernel has no call for a reset. A BPF program may set the threshold, together with a clamp of the window
-//! (TCP_BPF_SNDCWND_CLAMP in net/core/filter.c), when a socket option is set. A process that may attach programs therefore
-//! adds a socket option for its own sockets. The program is attached at the first use, does nothing for any other option,
-//! and is removed with the process.
+//! (TCP_BPF_SNDCWND_CLAMP in net/core/filter.c), when a socket option is set. A process that may attach programs
+//! therefore adds a socket option for its own sockets. The program is attached at the first use, does nothing for any
+//! other option, and is removed with the process.
 //!
 //! Without that privilege the connection switches to BBR for a moment, which starts without a threshold (bbr_init in
-//! net/ipv4/tcp_bbr.c). The previous congestion control then starts anew with the current window, and the kernel paces the
-//! connection from then on. For a connection that is paced anyway this is better: CUBIC detects the end of slow start
-//! (HyStart) only once, and does so again after the switch.
+//! net/ipv4/tcp_bbr.c). The previous congestion control then starts anew with the current window, and the kernel paces
+//! the connection from then on. For a connection that is paced anyway this is better: CUBIC detects the end of slow
+//! start (HyStart) only once, and does so again after the switch.
 
 use std::io;
 use std::net::TcpStream;

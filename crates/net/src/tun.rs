@@ -1,7 +1,7 @@
 //! TUN devices that transfer whole super-packets (GSO).
 //!
-//! With IFF_VNET_HDR and segmentation offload a TUN device transfers up to 64 KiB of TCP at once, behind a small header with
-//! the segmentation parameters; only this allows 10 Gb/s through two devices and one process. See the kernel's
+//! With IFF_VNET_HDR and segmentation offload a TUN device transfers up to 64 KiB of TCP at once, behind a small header
+//! with the segmentation parameters; only this allows 10 Gb/s through two devices and one process. See the kernel's
 //! Documentation/networking/tuntap.rst and virtio 1.2, section 5.1.6.
 #![allow(unsafe_code)]
 
@@ -64,8 +64,8 @@ impl Tun {
         OpenOptions::new().read(true).write(true).open(DEVICES).is_ok()
     }
 
-    /// Creates the device `name` in the namespace of the calling thread, with checksum and TCP segmentation offload. Reads and
-    /// writes never block.
+    /// Creates the device `name` in the namespace of the calling thread, with checksum and TCP segmentation offload.
+    /// Reads and writes never block.
     pub fn create(name: &str) -> io::Result<Tun> {
         let file = OpenOptions::new()
             .read(true)
@@ -80,7 +80,7 @@ impl Tun {
         }
         request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as libc::c_short;
         let fd = file.as_raw_fd();
-        // SAFETY: `request` is an ifreq, which is what TUNSETIFF reads and writes.
+        // SAFETY: `request` is an ifreq, as TUNSETIFF reads and writes it.
         check(unsafe { libc::ioctl(fd, libc::TUNSETIFF, &raw mut request) })?;
         let header_bytes = HEADER_BYTES as libc::c_int;
         // SAFETY: TUNSETVNETHDRSZ reads one int.

@@ -1,7 +1,7 @@
-//! User namespaces: root over namespaces of one's own, for users who are nobody in particular.
+//! User namespaces: root privilege over own namespaces for unprivileged users.
 //!
-//! In a user namespace of its own a process may make network namespaces and devices and set what belongs to them; it
-//! gains no right over anything that was there before. See user_namespaces(7).
+//! In its own user namespace a process may create network namespaces and devices and configure them; it gains no
+//! privilege over existing objects. See user_namespaces(7).
 #![allow(unsafe_code)]
 
 use std::fs::{self, File};
@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 
 use crate::syscall::check;
 
-/// Whether this process may make network namespaces as it is.
+/// Returns true if this process may create network namespaces without a user namespace.
 pub fn is_privileged() -> bool {
     // SAFETY: no pointers are passed, and the call cannot fail.
     unsafe { libc::geteuid() == 0 }
@@ -40,7 +40,7 @@ pub fn join(pid: u32) -> io::Result<()> {
     check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWUSER) }).map(|_| ())
 }
 
-/// The user whom this process acts for, as the machine knows it: what [`become_root`] maps to root counts as before.
+/// User ID outside the user namespace: the effective user before [`become_root`].
 pub fn outside() -> u32 {
     // SAFETY: no pointers are passed, and the call cannot fail.
     let inside = unsafe { libc::geteuid() };

@@ -1,9 +1,9 @@
-//! A host's device where TUN is closed to its user: a veth pair, with a packet socket at the other end of it.
+//! Substitute for a TUN device if TUN is not accessible: a veth pair with a packet socket at its other end.
 //!
-//! The host's end has neither ARP nor neighbours, so that it behaves as a TUN does; the other end lies in a network
-//! namespace of its own, which lives as long as the socket. Packets cross as [`Tun`](crate::tun::Tun) gives and takes
-//! them: behind a virtio header, super-packets whole, checksums left to whoever needs them. See packet(7) and the
-//! kernel's Documentation/networking/packet_mmap.rst.
+//! The host's end has neither ARP nor neighbours, so that it behaves like a TUN device; the other end is in a network
+//! namespace of its own, which lives as long as the socket. Packets have the format of [`Tun`](crate::tun::Tun): behind
+//! a virtio header, super-packets whole, with partial checksums. See packet(7) and the kernel's
+//! Documentation/networking/packet_mmap.rst.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -18,20 +18,21 @@ use crate::packet_ring::PacketRing;
 use crate::syscall::check;
 use crate::tun::{HEADER_BYTES, Offload, PAYLOADS_MAX};
 
-/// Bytes of the Ethernet header, which the path knows nothing of.
+/// Length of the Ethernet header, which the path does not see.
 const ETHERNET_BYTES: usize = 14;
-/// Of the host's end: frames go to where they come from, as on every device without neighbours. Locally administered.
+/// Ethernet address of the host's end: without neighbours, frames are sent to the device's own address. Locally
+/// administered.
 const ADDRESS: [u8; 6] = [2, 0x66, 0x61, 0x72, 0x6c, 1];
-/// The other end, in its own namespace.
+/// Name of the other end, in its own namespace.
 const BACK: &str = "back";
 const BACK_MTU_BYTES: u32 = 65_535;
-/// Where the checksum starts, in the virtio header.
+/// Offset of the field csum_start in the virtio header.
 const CHECKSUM_START: usize = 6;
 const NEEDS_CSUM: u8 = 1;
 /// linux/if_packet.h
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
-/// A veth pair whose one end belongs to a host; both are gone when this is dropped.
+/// A veth pair of which one end belongs to a host; removed on drop.
 #[derive(Debug)]
 pub struct Veth {
     socket: OwnedFd,
@@ -60,13 +61,13 @@ impl Veth {
         };
         // The socket keeps the new namespace when the descriptor is gone.
         let (_, veth) = namespace::Namespace::create(make)?;
-        // A TUN is given datagrams one by one as well.
+        // A TUN device gets single datagrams too.
         offload::without(name, "tx-udp-segmentation")?;
         Ok(veth)
     }
 
-    /// Reads one packet with its header into `buffer`, which has [`MAX_BYTES`](crate::tun::MAX_BYTES); `None` if none
-    /// waits. One thread reads.
+    /// Reads one packet with its header into `buffer` of [`MAX_BYTES`](crate::tun::MAX_BYTES); `None` if none waits.
+    /// Only one thread reads.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             let Some(frame) = self.ring.next() else { return Ok(None) };
@@ -74,7 +75,8 @@ impl Veth {
                 self.dropped.fetch_add(1, Ordering::Relaxed);
                 continue;
             };
-            // Other programs of a host may send what is not IP to every device (LLDP); a TUN never gives that.
+            // Other programs of a host may send other protocols than IP to every device (LLDP); a TUN device never
+            // delivers those.
             if !matches!(packet.first().map(|byte| byte >> 4), Some(4 | 6)) {
                 continue;
             }
@@ -90,7 +92,7 @@ impl Veth {
         }
     }
 
-    /// That the device is still there and up. If it is not, the socket is readable for ever and nothing comes.
+    /// Checks that the device exists and is up. Otherwise the socket is always readable, and no packet arrives.
     pub fn check(&self) -> io::Result<()> {
         let mut error: libc::c_int = 0;
         let mut len = size_of_val(&error) as libc::socklen_t;
@@ -102,18 +104,18 @@ impl Veth {
         if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
     }
 
-    /// Hands one packet to the device's host, whose headers and payloads, at most [`PAYLOADS_MAX`], lie apart.
+    /// Passes one packet to the device's host, with headers and at most [`PAYLOADS_MAX`] payload slices.
     pub fn write_parts(&self, offload: &Offload, headers: &[u8], payloads: &[&[u8]]) -> io::Result<()> {
         self.send(offload.header(), headers, payloads)
     }
 
-    /// Hands one packet with its header to the device's host.
+    /// Passes one packet with its header to the device's host.
     pub fn write(&self, packet: &[u8]) -> io::Result<()> {
         let (header, ip) = packet.split_first_chunk().ok_or(io::ErrorKind::InvalidInput)?;
         self.send(*header, ip, &[])
     }
 
-    /// Packets that came while there was no room for them.
+    /// Packets dropped because the ring was full.
     pub fn drops(&self) -> io::Result<u64> {
         // struct tpacket_stats, which begins anew whenever it is read: packets, drops
         let mut stats = [0u32; 2];
@@ -126,7 +128,7 @@ impl Veth {
         Ok(self.dropped.fetch_add(stats[1].into(), Ordering::Relaxed) + u64::from(stats[1]))
     }
 
-    /// Waits for room in the socket: a packet that has come so far is late rather than lost.
+    /// Sends a packet and waits for room in the socket: a packet is delayed rather than lost here.
     fn send(&self, mut header: [u8; HEADER_BYTES], ip: &[u8], payloads: &[&[u8]]) -> io::Result<()> {
         move_checksum(&mut header, |start| start.wrapping_add(ETHERNET_BYTES as u16));
         let version = ip.first().map(|byte| byte >> 4);
@@ -148,13 +150,13 @@ impl Veth {
 }
 
 impl AsFd for Veth {
-    /// Readable when a packet waits.
+    /// Becomes readable when a packet waits.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-/// The header of a packet that leaves its checksum to others says where that starts, from the first byte it knows of.
+/// Adjusts the start of a partial checksum, which is relative to the first byte of the packet.
 fn move_checksum(header: &mut [u8], to: impl Fn(u16) -> u16) {
     if header[0] & NEEDS_CSUM != 0 {
         let start = u16::from_ne_bytes([header[CHECKSUM_START], header[CHECKSUM_START + 1]]);
@@ -162,11 +164,11 @@ fn move_checksum(header: &mut [u8], to: impl Fn(u16) -> u16) {
     }
 }
 
-/// A packet socket that hears nothing yet.
+/// Opens a packet socket that receives nothing yet.
 fn open() -> io::Result<OwnedFd> {
     // SAFETY: no pointers are passed.
     let raw = check(unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) })?;
-    // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
+    // SAFETY: the kernel has just returned this descriptor, which has no other owner.
     let socket = unsafe { OwnedFd::from_raw_fd(raw) };
     for option in [libc::PACKET_VNET_HDR, PACKET_IGNORE_OUTGOING] {
         let on: libc::c_int = 1;
@@ -177,7 +179,7 @@ fn open() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Lets the socket hear all that comes to the device number `index`.
+/// Receives all packets of the device `index`.
 fn listen(socket: &OwnedFd, index: u32) -> io::Result<()> {
     // SAFETY: an all-zero address is a valid one.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::syscall::check;
 
-/// Waits until one of `fds` is readable (or closed), `timeout` is over, or a signal came; says which are.
+/// Waits until one of `fds` is readable or closed, `timeout` has passed, or a signal arrives; returns the readable
+/// ones.
 pub fn readable<const N: usize>(
     fds: [BorrowedFd<'_>; N],
     timeout: Option<Duration>,
@@ -26,8 +27,8 @@ pub fn readable<const N: usize>(
     }
 }
 
-/// Whether a write of up to 4096 bytes is taken at once: by a pipe or socket that has room, by a file always; by one whose
-/// reader is gone as well, with an error.
+/// Returns true if a write of up to 4096 bytes does not block: on a pipe or socket with room, always on a file, and
+/// also after the reader is gone, with an error.
 pub fn takes(fd: BorrowedFd<'_>) -> io::Result<bool> {
     let mut member = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
     // SAFETY: one entry, which outlives the call.

@@ -8,29 +8,29 @@ use std::sync::Arc;
 
 use crate::syscall::check;
 
-/// One end of a wake-up line; clones wake the same sleeper.
+/// A wake-up channel; clones wake the same sleeper.
 #[derive(Clone, Debug)]
 pub struct Wake {
     file: Arc<File>,
 }
 
 impl Wake {
-    /// A line on which nothing is waiting.
+    /// Creates a channel without a pending wake-up.
     pub fn new() -> io::Result<Wake> {
         // SAFETY: no pointers are passed.
         let raw = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
-        // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
+        // SAFETY: the kernel has just returned this descriptor, which has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(raw) };
         Ok(Wake { file: Arc::new(File::from(fd)) })
     }
 
-    /// Makes the sleeper's descriptor readable. Many calls before it looks count as one.
+    /// Makes the sleeper's descriptor readable. Several calls before its next turn count as one.
     pub fn wake(&self) {
-        // A full counter means that the sleeper has not looked yet: it will.
+        // A full counter means that a wake-up is pending already.
         let _ = (&*self.file).write(&1u64.to_ne_bytes());
     }
 
-    /// Takes what is waiting, so that the descriptor is quiet again.
+    /// Clears pending wake-ups, so that the descriptor is not readable.
     pub fn clear(&self) {
         let _ = (&*self.file).read(&mut [0; 8]);
     }

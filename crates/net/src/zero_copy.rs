@@ -1,8 +1,8 @@
 //! Zero-copy transmission (MSG_ZEROCOPY, the kernel's Documentation/networking/msg_zerocopy.rst).
 //!
-//! The kernel reads the sender's memory until it reports completion in the error queue; bytes changed before that may arrive
-//! changed. The report says whether the kernel has copied the bytes after all, as it does if it is also the receiver
-//! (loopback, veth, TUN): zero copy then only costs time.
+//! The kernel reads the sender's memory until it reports completion in the error queue; bytes changed before that may
+//! arrive changed. The report says whether the kernel has copied the bytes after all, as it does if it is also the
+//! receiver (loopback, veth, TUN): zero copy then only costs time.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -48,12 +48,12 @@ pub fn enable(stream: &TcpStream) -> io::Result<()> {
     .map(drop)
 }
 
-/// Sends as much of `bytes` as the socket accepts. Fails with ENOBUFS if the outstanding sends exceed `net.core.optmem_max` or
-/// the limit of locked memory (RLIMIT_MEMLOCK).
+/// Sends as much of `bytes` as the socket accepts. Fails with ENOBUFS if the outstanding sends exceed
+/// `net.core.optmem_max` or the limit of locked memory (RLIMIT_MEMLOCK).
 pub fn send(stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
     let how = libc::MSG_ZEROCOPY | libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-    // SAFETY: the kernel reads no more than `bytes`. It may do so after the call too, but holds the pages for that: a later
-    // change of the memory only affects the bytes that arrive.
+    // SAFETY: the kernel reads no more than `bytes`. It may do so after the call too, but holds the pages for that: a
+    // later change of the memory only affects the bytes that arrive.
     let sent = unsafe { libc::send(stream.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), how) };
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
 }

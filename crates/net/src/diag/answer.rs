@@ -1,4 +1,4 @@
-//! What the kernel answers about a socket: `struct inet_diag_msg` of linux/inet_diag.h and its attributes.
+//! Responses of sock_diag(7): `struct inet_diag_msg` of linux/inet_diag.h and its attributes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -16,7 +16,7 @@ const INET_DIAG_CONG: u16 = 4;
 const INET_DIAG_SKMEMINFO: u16 = 7;
 const INET_DIAG_BBRINFO: u16 = 16;
 
-/// A connection, if the answer tells of one.
+/// Decodes a connection.
 pub(super) fn found(body: &[u8]) -> Option<Found> {
     let head: &[u8; HEADER_BYTES] = body.first_chunk()?;
     let (family, id) = (head[0], *head[4..].first_chunk::<ID_BYTES>()?);
@@ -45,17 +45,17 @@ pub(super) fn found(body: &[u8]) -> Option<Found> {
     Some(found)
 }
 
-/// What TCP says of it.
+/// Decodes TCP_INFO.
 pub(super) fn info(body: &[u8]) -> Option<TcpInfo> {
     let (_, value) = attributes(body.get(HEADER_BYTES..)?).find(|(kind, _)| *kind == INET_DIAG_INFO)?;
-    // The structure of an older kernel is shorter, that of a newer one longer.
+    // Older kernels have a shorter structure, newer ones a longer one.
     let mut bytes = [0; tcp_info::LEN];
     let len = value.len().min(tcp_info::LEN);
     bytes[..len].copy_from_slice(&value[..len]);
     Some(tcp_info::parse(&bytes))
 }
 
-/// The address of this end.
+/// Decodes the local address.
 pub(super) fn local(body: &[u8]) -> Option<SocketAddr> {
     let head: &[u8; HEADER_BYTES] = body.first_chunk()?;
     address(head[0], head[4..].first_chunk()?, 0, 4)
@@ -66,7 +66,7 @@ fn address(family: u8, id: &[u8; ID_BYTES], port: usize, address: usize) -> Opti
     let ip = if family == Family::V4.number() {
         IpAddr::from(Ipv4Addr::from(*id[address..].first_chunk::<4>()?))
     } else {
-        // A socket for both families has its IPv4 peers in a corner of IPv6.
+        // IPv4 peers of a dual-stack socket are IPv4-mapped IPv6 addresses.
         Ipv6Addr::from(*id[address..].first_chunk::<16>()?).to_canonical()
     };
     Some(SocketAddr::new(ip, port))
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use crate::rtnetlink::attribute;
 
-    /// An answer about a connection from 198.18.0.1:40000 to 198.18.0.2:3260, IPv4 or in its corner of IPv6.
+    /// A response for a connection from 198.18.0.1:40000 to 198.18.0.2:3260, as IPv4 or IPv4-mapped IPv6.
     fn answer(family: Family, info: &[u8]) -> Vec<u8> {
         let mut body = vec![family.number(), 1, 0, 0];
         body.extend(40_000u16.to_be_bytes());

@@ -1,9 +1,9 @@
 //! Statistics of all TCP connections of a network namespace: sock_diag(7) with INET_DIAG.
 //!
-//! No privilege is needed. [`Diag::find`] scans all sockets of the machine, some tenths of a millisecond with the kernel's
-//! usual tables, whatever the filter: use it rarely. [`Diag::look`] requests single connections, many in one message, and
-//! costs about as much as TCP_INFO of each: use it as often as needed. TCP's statistics are returned as [`TcpInfo`]; the
-//! data of a connection are not examined.
+//! No privilege is needed. [`Diag::find`] scans all sockets of the machine, some tenths of a millisecond with the
+//! kernel's usual tables, whatever the filter: use it rarely. [`Diag::look`] requests single connections, many in one
+//! message, and costs about as much as TCP_INFO of each: use it as often as needed. TCP's statistics are returned as
+//! [`TcpInfo`]; the data of a connection are not examined.
 #![allow(unsafe_code)]
 
 mod answer;
@@ -143,8 +143,8 @@ impl Diag {
         Ok(listeners)
     }
 
-    /// Reads TCP_INFO of each of `ids`; `each` gets the index, and `None` for a closed connection. Responses that the kernel
-    /// dropped for lack of buffer space are omitted.
+    /// Reads TCP_INFO of each of `ids`; `each` gets the index, and `None` for a closed connection. Responses that the
+    /// kernel dropped for lack of buffer space are omitted.
     pub fn look(&mut self, ids: &[SocketId], mut each: impl FnMut(usize, Option<TcpInfo>)) -> io::Result<()> {
         for (batch, ids) in ids.chunks(BATCH).enumerate() {
             self.question.clear();

@@ -1,15 +1,15 @@
-//! Questions about sockets: `struct inet_diag_req_v2` of linux/inet_diag.h, with a filter where many are asked for.
+//! Requests of sock_diag(7): `struct inet_diag_req_v2` of linux/inet_diag.h, with a filter in searches.
 
 use crate::rtnetlink::{NLM_F_DUMP, NLM_F_REQUEST, attribute, message};
 
 use super::SocketId;
 
-/// The type of a question and of its answer.
+/// Message type of a request and of its response.
 pub(super) const SOCK_DIAG_BY_FAMILY: u16 = 20;
 /// `struct inet_diag_sockid`: ports, addresses, interface, cookie.
 pub(super) const ID_BYTES: usize = 48;
 
-/// Sockets in any of these states, one bit each: ESTABLISHED, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT.
+/// Mask of the TCP states ESTABLISHED, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT.
 pub(super) const STANDING: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8;
 /// LISTEN.
 pub(super) const LISTENING: u32 = 1 << 10;
@@ -37,18 +37,18 @@ impl Family {
     }
 }
 
-/// What an answer should hold besides addresses: one bit for each attribute, its number less one.
+/// Attributes of a response besides addresses: one bit for each, its number less one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Extras(u8);
 
 impl Extras {
     /// TCP_INFO.
     pub(super) const INFO: Extras = Extras(1 << 1);
-    /// And what the congestion control says of itself (asked for as if it were Vegas), its name, and the buffers.
+    /// TCP_INFO, statistics of the congestion control (requested by the number of Vegas), its name, and the buffers.
     pub(super) const ALL: Extras = Extras(1 << 1 | 1 << 2 | 1 << 3 | 1 << 6);
 }
 
-/// Asks for every socket in one of `states` with one of `ports` at either end.
+/// Requests all sockets in one of `states` with one of `ports` at either end.
 pub(super) fn search(question: &mut Vec<u8>, family: Family, ports: &[u16], states: u32, sequence: u32) {
     message(question, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST | NLM_F_DUMP, sequence, |body| {
         request(body, family.number(), Extras::ALL, states, &[0; ID_BYTES]);
@@ -56,7 +56,7 @@ pub(super) fn search(question: &mut Vec<u8>, family: Family, ports: &[u16], stat
     });
 }
 
-/// Asks for one.
+/// Requests one socket.
 pub(super) fn one(question: &mut Vec<u8>, id: &SocketId, extras: Extras, sequence: u32) {
     message(question, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, sequence, |body| {
         request(body, id.family, extras, u32::MAX, &id.id);
@@ -69,8 +69,8 @@ fn request(body: &mut Vec<u8>, family: u8, extras: Extras, states: u32, id: &[u8
     body.extend(id);
 }
 
-/// A program for the kernel: any of `ports`, here or there. Each comparison is followed by a jump to the end, which
-/// accepts; one that does not hold goes past that jump. Past the last jump is past the end, which refuses.
+/// Bytecode that accepts any of `ports` at either end. A comparison that holds continues with a jump to the end, which
+/// accepts; otherwise it skips that jump. The last skip goes beyond the end, which rejects.
 fn filter(ports: &[u16]) -> Vec<u8> {
     let comparisons = ports.iter().flat_map(|port| [(BC_S_EQ, *port), (BC_D_EQ, *port)]);
     let mut left = 2 * ports.len() as u16;
@@ -95,7 +95,7 @@ fn op(program: &mut Vec<u8>, code: u8, yes: u8, no: u16) {
 mod tests {
     use super::*;
 
-    /// What the kernel makes of a program (net/ipv4/inet_diag.c): accepted exactly at its end.
+    /// Executes bytecode as the kernel does (net/ipv4/inet_diag.c): it accepts exactly at the end.
     fn run(program: &[u8], sport: u16, dport: u16) -> bool {
         let (mut at, end) = (0usize, program.len());
         let word = |at: usize| u16::from_ne_bytes([program[at + 2], program[at + 3]]);

@@ -1,4 +1,4 @@
-//! Room for many datagrams that one system call fetches: recvmmsg(2).
+//! Buffers for many datagrams, received by one system call: recvmmsg(2).
 #![allow(unsafe_code)]
 
 use std::io;
@@ -6,13 +6,13 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use crate::rtnetlink::KERNEL;
 
-/// An answer about one socket is some hundred bytes.
+/// Buffer size; a response about one socket has some hundred bytes.
 const ANSWER_BYTES: usize = 2048;
 
-/// Calls for the answers to one message: more are needed only if others send to the socket.
+/// Maximum number of calls for the responses to one message: more are needed only if others send to the socket.
 const CALLS_MAX: usize = 64;
 
-/// Room for so many answers, used again and again.
+/// Reusable buffers for a number of responses.
 pub(super) struct Ring {
     bytes: Vec<[u8; ANSWER_BYTES]>,
 }
@@ -22,8 +22,8 @@ impl Ring {
         Ring { bytes: vec![[0; ANSWER_BYTES]; answers] }
     }
 
-    /// Shows what the kernel has answered to `each`, which says whether it is one of the answers that are waited for;
-    /// so many of those if they are all there. If some found no room in the socket, that is no failure.
+    /// Passes the kernel's responses to `each`, which returns true for an expected one; returns after the expected
+    /// number of them. Responses dropped for lack of socket buffer space are no error.
     pub(super) fn receive(
         &mut self,
         socket: &OwnedFd,
@@ -38,7 +38,7 @@ impl Ring {
             let got = match self.fetch(socket) {
                 Ok(lengths) => lengths,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                // Answers have been dropped; those that were not are still there.
+                // Some responses were dropped; the others are still in the socket.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => continue,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
@@ -51,7 +51,7 @@ impl Ring {
         Ok(())
     }
 
-    /// The lengths of the answers that are in our room now; 0 for what is not the kernel's.
+    /// Lengths of the responses in the buffers; 0 for a datagram that the kernel did not send.
     fn fetch(&mut self, socket: &OwnedFd) -> io::Result<Vec<usize>> {
         let mut rooms: Vec<libc::iovec> = self
             .bytes
@@ -73,7 +73,8 @@ impl Ring {
                 header
             })
             .collect();
-        // SAFETY: every header points to one room and one address, and every room to bytes that live as long as this call.
+        // SAFETY: every header points to one room and one address, and every room to bytes that live as long as this
+        // call.
         let got = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),

@@ -1,7 +1,7 @@
-//! Datagrams with the kernel's own times: when a device sent them and when the host took them in.
+//! Datagrams with kernel timestamps of transmission by the device and of reception by the host.
 //!
-//! The stamp of sending comes back through the error queue with the datagram's number, from 0 since the socket was
-//! made.
+//! The timestamp of transmission arrives in the error queue with the number of the datagram, from 0 since the socket's
+//! creation.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -13,36 +13,36 @@ use super::{OPT_ID, OPT_TSONLY, RX_SOFTWARE, SOFTWARE, Said, Stamp, TX_SOFTWARE}
 
 const CONTROL_BYTES: usize = 512;
 
-/// A socket whose datagrams are stamped. Nothing here blocks.
+/// A socket whose datagrams are timestamped. No call blocks.
 #[derive(Debug)]
 pub struct StampedSocket {
     socket: UdpSocket,
 }
 
-/// Room for control messages, as aligned as they need it.
+/// Aligned buffer for control messages.
 #[repr(C, align(8))]
 struct Control([u8; CONTROL_BYTES]);
 
 impl StampedSocket {
-    /// Asks for stamps of what `socket` sends and receives from now on.
+    /// Enables timestamps of all further datagrams of `socket`.
     pub fn new(socket: UdpSocket) -> io::Result<StampedSocket> {
         socket.set_nonblocking(true)?;
         super::set(socket.as_fd(), TX_SOFTWARE | RX_SOFTWARE | SOFTWARE | OPT_ID | OPT_TSONLY)?;
         Ok(StampedSocket { socket })
     }
 
-    /// The socket itself, to send.
+    /// The socket, for sending.
     pub fn socket(&self) -> &UdpSocket {
         &self.socket
     }
 
-    /// The next datagram: how many bytes of it are in `buffer`, and when the host took it in. `None` if none waits.
+    /// The next datagram: its number of bytes in `buffer`, and the time of reception. `None` if none waits.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<(usize, Option<Stamp>)>> {
         let got = self.message(buffer, 0)?;
         Ok(got.map(|(bytes, said)| (bytes, said.stamp)))
     }
 
-    /// The next stamp of sending: the datagram's number and when the device took it. `None` if none waits.
+    /// The next timestamp of transmission: the number of the datagram and the time. `None` if none waits.
     pub fn sent(&self) -> io::Result<Option<(u32, Stamp)>> {
         let got = self.message(&mut [], libc::MSG_ERRQUEUE)?;
         Ok(got.and_then(|(_, said)| Some((said.number?, said.stamp?))))
@@ -81,7 +81,7 @@ mod tests {
         let (sender, receiver) = (socket(), socket());
         let to = receiver.socket().local_addr().expect("bound");
         assert!(receiver.receive(&mut [0; 8]).expect("nothing came").is_none());
-        // The kernel switches stamps of receiving on in the background: the first datagrams may have none.
+        // The kernel enables receive timestamps in the background: the first datagrams may have none.
         for n in 0..1_000_000_u32 {
             sender.socket().send_to(&n.to_ne_bytes(), to).expect("sent");
             let mut buffer = [0; 8];

@@ -1,8 +1,8 @@
 //! Kernel timestamps of a socket's sent and received data: software timestamps of SO_TIMESTAMPING (the kernel's
 //! Documentation/networking/timestamping.rst).
 //!
-//! `datagram` is UDP, `stream` is TCP; this file has the common part. Timestamps are on CLOCK_REALTIME: differences between
-//! sockets of one machine are exact, and [`crate::clock::Realtime`] converts them to the clock of all other times.
+//! `datagram` is UDP, `stream` is TCP; this file has the common part. Timestamps are on CLOCK_REALTIME: differences
+//! between sockets of one machine are exact, and [`crate::clock::Realtime`] converts them to the clock of all other times.
 #![allow(unsafe_code)]
 
 mod datagram;
@@ -61,7 +61,7 @@ impl Said {
             let len = whole.saturating_sub(size_of::<libc::cmsghdr>());
             // SAFETY: the kernel wrote `len` bytes of data behind this header.
             said.take(header.cmsg_level, header.cmsg_type, unsafe { std::slice::from_raw_parts(data, len) });
-            // SAFETY: both point into what the kernel has filled in.
+            // SAFETY: both point into control messages that the kernel has filled in.
             at = unsafe { libc::CMSG_NXTHDR(message, at) };
         }
         said

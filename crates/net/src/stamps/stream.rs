@@ -1,9 +1,9 @@
-//! Timestamps of single bytes of a TCP stream: queued to a device, passed to the device's driver, acknowledged by the peer's
-//! TCP.
+//! Timestamps of single bytes of a TCP stream: queued to a device, passed to the device's driver, acknowledged by the
+//! peer's TCP.
 //!
-//! Only writes with a control message request timestamps, so that other writes cost nothing. The kernel keeps one timestamp
-//! per socket buffer, for its last byte: the write's last byte is stamped, and with `ends_record` (MSG_EOR) no
-//! further data are appended to the buffer. Timestamps arrive in the error queue, which makes the socket ready with
+//! Only writes with a control message request timestamps, so that other writes cost nothing. The kernel keeps one
+//! timestamp per socket buffer, for its last byte: the write's last byte is stamped, and with `ends_record` (MSG_EOR)
+//! no further data are appended to the buffer. Timestamps arrive in the error queue, which makes the socket ready with
 //! [`crate::Ready::has_error`] until it is empty.
 #![allow(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Filters of sockets: programs of the classic BPF machine (the kernel's Documentation/networking/filter.rst), which say
-//! how many bytes of a packet are kept.
+//! Socket filters: programs of classic BPF (the kernel's Documentation/networking/filter.rst), which return the number
+//! of bytes to keep of a packet.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -10,22 +10,22 @@ use crate::syscall::check;
 /// One instruction: struct sock_filter of linux/filter.h.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Instruction {
-    /// What to do.
+    /// Operation code.
     pub code: u16,
-    /// How many instructions to pass over if a comparison holds.
+    /// Number of instructions to skip if a comparison holds.
     pub jump_true: u8,
-    /// How many if it does not.
+    /// Number of instructions to skip otherwise.
     pub jump_false: u8,
     /// The operand.
     pub operand: u32,
 }
 
 impl Instruction {
-    /// Ends a program; as a whole program it keeps no packet.
+    /// Ends a program; as a whole program it drops every packet.
     pub const KEEP_NOTHING: Instruction = Instruction { code: 6, jump_true: 0, jump_false: 0, operand: 0 };
 }
 
-/// Gives `socket` this filter in place of the one it has.
+/// Replaces the filter of `socket`.
 pub(super) fn attach(socket: BorrowedFd<'_>, program: &[Instruction]) -> io::Result<()> {
     let mut filters: Vec<libc::sock_filter> = program
         .iter()

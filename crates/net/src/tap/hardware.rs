@@ -1,4 +1,4 @@
-//! Stamps that a network card makes itself (the kernel's Documentation/networking/timestamping.rst, section 3).
+//! Hardware timestamps of a network card (the kernel's Documentation/networking/timestamping.rst, section 3).
 #![allow(unsafe_code)]
 
 use std::io;
@@ -32,7 +32,7 @@ struct Config {
     received: libc::c_int,
 }
 
-/// A card that stamps all it receives, until this is dropped.
+/// Hardware timestamping of all received packets, until drop.
 #[derive(Debug)]
 pub(super) struct Stamping {
     name: String,
@@ -40,12 +40,12 @@ pub(super) struct Stamping {
 }
 
 impl Stamping {
-    /// Has the card `name` stamp all it receives; `Unsupported` if it cannot. What it does for packets that are sent is
-    /// somebody else's, a clock that is kept by PTP for instance, and stays.
+    /// Enables timestamps of all packets that the card `name` receives; `Unsupported` if the card cannot do so. The
+    /// setting for sent packets is kept: it may belong to a PTP daemon.
     pub(super) fn start(socket: BorrowedFd<'_>, name: &str) -> io::Result<Stamping> {
         let mut before = Config { flags: 0, sent: SENT_OFF, received: RECEIVED_NONE };
         match ask(socket, name, READ_STAMPS, &mut before) {
-            // Drivers that do not say it can be told all the same.
+            // Drivers that do not report their setting may accept a new one.
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
             outcome => outcome?,
         }
@@ -54,7 +54,7 @@ impl Stamping {
         Ok(Stamping { name: name.to_owned(), before })
     }
 
-    /// Sets the card as it was before.
+    /// Restores the previous setting of the card.
     pub(super) fn end(&mut self, socket: BorrowedFd<'_>) {
         let mut before = self.before;
         // The device may be gone.

@@ -1,9 +1,9 @@
 //! Capture of packets on a network device: a packet socket with a ring of blocks that the kernel fills (TPACKET_V3).
 //!
-//! One system call serves the packets of a whole block, and a filter limits the bytes copied of each packet. Packets for
-//! which the ring has no room are lost to the capture, never to the traffic, and are counted. Nothing is sent, and packets
-//! are not parsed. See packet(7) and the kernel's Documentation/networking/packet_mmap.rst; `packet_ring` is the older ring
-//! of single packets, which also supports sending.
+//! One system call serves the packets of a whole block, and a filter limits the bytes copied of each packet. Packets
+//! for which the ring has no room are lost to the capture, never to the traffic, and are counted. Nothing is sent, and
+//! packets are not parsed. See packet(7) and the kernel's Documentation/networking/packet_mmap.rst; `packet_ring` is
+//! the older ring of single packets, which also supports sending.
 #![allow(unsafe_code)]
 
 mod filter;
@@ -112,7 +112,7 @@ impl Device {
         })?;
         // SAFETY: no pointers are passed.
         let raw = check(unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) })?;
-        // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
+        // SAFETY: the kernel has just returned this descriptor, which has no other owner.
         let socket = unsafe { OwnedFd::from_raw_fd(raw) };
         let kind = bind(&socket, index, 0)?;
         let link = match kind {
@@ -138,8 +138,8 @@ impl Device {
         &self.name
     }
 
-    /// Starts to capture all packets of the device in both directions, whatever their destination. A packet on the loopback
-    /// device is captured once, when it is received.
+    /// Starts to capture all packets of the device in both directions, whatever their destination. A packet on the
+    /// loopback device is captured once, when it is received.
     pub fn listen(self, listening: &Listening<'_>) -> io::Result<Tap> {
         let (fd, raw) = (self.socket.as_fd(), self.socket.as_raw_fd());
         filter::attach(fd, listening.filter)?;
@@ -192,7 +192,8 @@ impl Tap {
         Some(packet)
     }
 
-    /// Calls `show` for at most `most` packets of the ring and returns their number; faster for each packet than [`Tap::take`].
+    /// Calls `show` for at most `most` packets of the ring and returns their number; faster for each packet than
+    /// [`Tap::take`].
     #[inline]
     pub fn take_each(&mut self, most: u64, show: impl FnMut(&Packet<'_>)) -> u64 {
         let count = self.ring.take_each(most, show);
@@ -216,8 +217,8 @@ impl Tap {
         Ok(self.counts)
     }
 
-    /// Checks the device. Call it whenever the capture is readable: until then, a device that is down keeps the capture readable
-    /// without a packet.
+    /// Checks the device. Call it whenever the capture is readable: until then, a device that is down keeps the capture
+    /// readable without a packet.
     pub fn check(&self) -> io::Result<Condition> {
         let fd = self.device.socket.as_raw_fd();
         let mut error: libc::c_int = 0;

@@ -10,17 +10,17 @@ use crate::mapping::Mapping;
 use crate::packet_ring::set;
 use crate::stamps::Stamp;
 
-/// A block of packets. One fills in 38 ms at 150 000 headers a second, so that waking up for each costs little; the
+/// Size of a block. At 150 000 headers a second one fills in 38 ms, so that a wake-up for each costs little; the
 /// longest packet fits in.
 const BLOCK_BYTES: usize = 1 << 20;
-/// Means nothing in this version but must be possible.
+/// Frame size, which has no effect in this version but must be valid.
 const FRAME_BYTES: usize = 2048;
 const TP_STATUS_KERNEL: u32 = 0;
 const TP_STATUS_USER: u32 = 1;
 const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
 const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
 const TP_STATUS_TS_RAW_HARDWARE: u32 = 1 << 31;
-/// TPID of a VLAN tag of which the kernel does not say it.
+/// Default TPID of a VLAN tag, if the kernel does not report it.
 const VLAN: u16 = 0x8100;
 
 /// struct tpacket_block_desc
@@ -44,20 +44,20 @@ mod field {
 }
 const HEADER_BYTES: usize = 48;
 
-/// The blocks, and how far they have been read.
+/// Blocks of the ring, and the position of the reader.
 #[derive(Debug)]
 pub(super) struct Ring {
     memory: Mapping,
     blocks: usize,
-    /// The block that is being read, or comes next.
+    /// Block that is being read, or is next.
     at: usize,
     reading: Option<Reading>,
-    /// Packets that the card has not stamped are left out, and so many were.
+    /// Packets without a hardware timestamp are omitted, and counted.
     is_only_of_hardware: bool,
     unstamped: u64,
 }
 
-/// Packets that are left in a block, and where the first of them is.
+/// Remaining packets of a block, and the offset of the first.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     left: u32,
@@ -67,18 +67,18 @@ struct Reading {
 /// A packet in the ring.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
-    /// When it crossed the device.
+    /// Time at which the packet crossed the device.
     pub stamp: Stamp,
-    /// Bytes it had there.
+    /// Length on the wire in bytes.
     pub len: u32,
-    /// The first of them.
+    /// Captured bytes, from the first on.
     pub bytes: &'a [u8],
-    /// Its VLAN tag, type and value, which the device or the kernel has taken out.
+    /// VLAN tag, type and value, which the device or the kernel has removed from the packet.
     pub vlan: Option<[u8; 4]>,
 }
 
 impl Ring {
-    /// Gives `socket` about `bytes` of memory for packets.
+    /// Sets up a packet ring of about `bytes` for `socket`.
     pub(super) fn new(socket: BorrowedFd<'_>, bytes: usize, retire: Duration) -> io::Result<Ring> {
         let blocks = (bytes / BLOCK_BYTES).max(2);
         let fd = socket.as_raw_fd();
@@ -98,24 +98,24 @@ impl Ring {
         Ok(Ring { memory, blocks, at: 0, reading: None, is_only_of_hardware: false, unstamped: 0 })
     }
 
-    /// From now on packets are left out that have no stamp of the network card: theirs is on another clock.
+    /// Omits packets without a hardware timestamp from now on: other timestamps are on another clock.
     pub(super) fn only_of_hardware(&mut self) {
         self.is_only_of_hardware = true;
     }
 
-    /// Packets that were left out so.
+    /// Number of packets omitted because they lack a hardware timestamp.
     pub(super) const fn unstamped(&self) -> u64 {
         self.unstamped
     }
 
-    /// The stamp of the next packet, if one has been handed over.
+    /// Timestamp of the next packet in the ring.
     #[inline]
     pub(super) fn peek(&mut self) -> Option<Stamp> {
         let reading = self.reading()?;
         Some(stamp(self.header(reading.offset)))
     }
 
-    /// The next packet, if one has been handed over. Its block stays ours until the next call.
+    /// The next packet in the ring. Its block belongs to the reader until the next call.
     #[inline]
     pub(super) fn take(&mut self) -> Option<Packet<'_>> {
         let Reading { left, offset } = self.reading()?;
@@ -124,8 +124,8 @@ impl Ring {
         Some(packet(self.block(), offset))
     }
 
-    /// Shows what has been handed over, at most `most` packets, and says how many that were. What is kept of the place is
-    /// written down once for a block and not for each packet.
+    /// Calls `show` for at most `most` packets and returns their number. The position is stored once for a block and
+    /// not for each packet.
     #[inline]
     pub(super) fn take_each(&mut self, most: u64, mut show: impl FnMut(&Packet<'_>)) -> u64 {
         let mut count = 0;
@@ -148,7 +148,7 @@ impl Ring {
         count
     }
 
-    /// Where to read on. Gives back the block that was read last once all of it was.
+    /// Position of the next packet. Returns a block to the kernel when it has been read.
     #[inline]
     fn reading(&mut self) -> Option<Reading> {
         loop {
@@ -167,7 +167,7 @@ impl Ring {
     }
 
     fn next_block(&mut self) -> Option<Reading> {
-        // Blocks without a packet are handed over now and then.
+        // The kernel sometimes hands over blocks without a packet.
         for _ in 0..self.blocks {
             if self.reading.take().is_some() {
                 self.status().store(TP_STATUS_KERNEL, Ordering::Release);

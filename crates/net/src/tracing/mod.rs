@@ -1,8 +1,8 @@
-//! The kernel's own account of what it does: tracepoints, through perf's rings. No compiler, no program in the kernel.
+//! Kernel tracepoints, through perf's rings; no compiler and no program in the kernel are needed.
 //!
-//! `tracefs` says how an event's record is laid out, `ring` has the records of one processor, `point` reads the fields
-//! of the events that are known here. Needs CAP_PERFMON (root). Everything belongs to descriptors of this process, so
-//! its end, however it comes, is the end of the tracing.
+//! `tracefs` reads the record layout of an event, `ring` reads the records of one CPU, `point` decodes the supported events.
+//! Needs CAP_PERFMON (root). All resources belong to descriptors of this process, so tracing ends with the process in
+//! any case.
 
 mod point;
 mod ring;
@@ -20,7 +20,7 @@ use point::{KNOWN, Reader};
 use ring::Ring;
 use tracefs::Tracefs;
 
-/// Reads tracepoints of the whole machine.
+/// A tracer of the whole machine.
 #[derive(Debug)]
 pub struct Tracer {
     rings: Vec<Ring>,
@@ -28,41 +28,41 @@ pub struct Tracer {
     lost: u64,
 }
 
-/// Why the kernel cannot be traced.
+/// Error of tracing.
 #[derive(Debug, thiserror::Error)]
 pub enum TracingError {
-    /// Only root may.
+    /// Missing privilege.
     #[error(
         "the kernel's tracepoints are for root only (CAP_PERFMON), and a user namespace does not count: {0}"
     )]
     Refused(io::Error),
-    /// Its events cannot be found.
+    /// Tracepoints are not readable.
     #[error("the kernel's tracepoints cannot be read: {what}: {source}")]
     Failed {
-        /// What was tried.
+        /// Attempted operation.
         what: String,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }
 
-/// Whether this process may trace the kernel.
+/// Returns true if this process may trace the kernel.
 pub fn is_allowed() -> bool {
     Tracer::start().is_ok()
 }
 
 impl Tracer {
-    /// Starts to trace everything that is known here and that this kernel has. Every processor gets a ring, and a file for each
-    /// event: more than 1024 on a large machine.
+    /// Starts to trace all supported events of this kernel. Each CPU has a ring, and a descriptor for each event: more
+    /// than 1024 on a large machine.
     pub fn start() -> Result<Tracer, TracingError> {
-        // Where it cannot be raised it may do as it is.
+        // If the limit cannot be raised, the current one may suffice.
         let _ = limits::raise_open_files();
         let tracefs = Tracefs::open().map_err(|source| refused_or(source, "open tracefs"))?;
         let mut readers = Vec::new();
         for (event, happened) in KNOWN {
             match tracefs.format(event) {
                 Ok(format) => readers.push(Reader::new(&format, *happened)),
-                // Kernels have more events from version to version, and blocks are optional.
+                // Older kernels lack some events, and block events are optional.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(source) => return Err(refused_or(source, event)),
             }
@@ -83,7 +83,7 @@ impl Tracer {
         self.rings.iter().map(AsFd::as_fd)
     }
 
-    /// Hands on everything that has happened since the last call, one processor after the other.
+    /// Passes all events since the last call to `take`, one CPU after the other.
     pub fn read(&mut self, mut take: impl FnMut(Instant, Point)) {
         let readers = &self.readers;
         for ring in &mut self.rings {
@@ -95,7 +95,7 @@ impl Tracer {
         }
     }
 
-    /// Events so far that found a ring full.
+    /// Number of events that were lost because a ring was full.
     pub fn lost(&self) -> u64 {
         self.lost
     }
@@ -108,7 +108,7 @@ fn refused_or(source: io::Error, what: &str) -> TracingError {
     }
 }
 
-/// The processors that are there now, from a list such as `0-3,6`.
+/// Online CPUs, from a list such as `0-3,6`.
 fn processors() -> io::Result<Vec<u32>> {
     let list = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
     parse_list(list.trim()).ok_or_else(|| {

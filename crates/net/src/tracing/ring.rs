@@ -1,5 +1,4 @@
-//! The records of one processor: perf events whose samples the kernel writes into memory that is shared with us
-//! (linux/perf_event.h, perf_event_open(2)).
+//! Trace records of one CPU: perf events with a memory-mapped ring of samples (linux/perf_event.h, perf_event_open(2)).
 #![allow(unsafe_code)]
 
 use std::io;
@@ -19,12 +18,12 @@ const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
 const PERF_EVENT_IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
 const PERF_RECORD_LOST: u32 = 2;
 const PERF_RECORD_SAMPLE: u32 = 9;
-/// Where data_head and data_tail are in the first page.
+/// Offsets of data_head and data_tail in the first page.
 const HEAD_AT: usize = 1024;
 const TAIL_AT: usize = 1032;
 const HEADER_BYTES: usize = 8;
 
-/// Room for records: twenty thousand of TCP's, which is what 10 Gb/s brings in a quarter of a second.
+/// Size of the ring: twenty thousand TCP records, as many as 10 Gb/s generates in a quarter of a second.
 const RING_BYTES: usize = 4 << 20;
 
 /// struct perf_event_attr as of PERF_ATTR_SIZE_VER5.
@@ -52,15 +51,15 @@ struct Attr {
     reserved: u16,
 }
 
-/// The ring of one processor.
+/// The ring of one CPU.
 #[derive(Debug)]
 pub(super) struct Ring {
     map: NonNull<u8>,
     map_bytes: usize,
     page_bytes: usize,
-    /// The first has the ring, the others write into it.
+    /// Event descriptors: the first has the ring, the others write into it.
     events: Vec<OwnedFd>,
-    /// A record in one piece.
+    /// Buffer for a contiguous record.
     record: Vec<u8>,
 }
 
@@ -68,7 +67,7 @@ pub(super) struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Samples every event of these kinds on `processor`.
+    /// Samples all events with these numbers on the CPU `processor`.
     pub(super) fn open(processor: u32, ids: &[u16]) -> io::Result<Ring> {
         let mut events = Vec::new();
         for id in ids {
@@ -95,7 +94,7 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Hands on the samples that are there: their time on CLOCK_MONOTONIC and their record. How many were lost.
+    /// Passes the pending samples to `take`, with their time on CLOCK_MONOTONIC; returns the number of lost samples.
     pub(super) fn read(&mut self, mut take: impl FnMut(u64, &[u8])) -> u64 {
         let mut lost = 0;
         let head = self.position(HEAD_AT).load(Ordering::Acquire);
@@ -114,7 +113,7 @@ impl Ring {
             match (kind, record.len()) {
                 // The time, the length of the event's record, the record.
                 (PERF_RECORD_SAMPLE, 12..) => take(word(&record[..8]), &record[12..]),
-                // The event's number, how many.
+                // Number of the event, number of losses.
                 (PERF_RECORD_LOST, 16..) => lost += word(&record[8..16]),
                 _ => {}
             }
@@ -130,7 +129,7 @@ impl Ring {
         unsafe { AtomicU64::from_ptr(self.map.as_ptr().add(at).cast()) }
     }
 
-    /// What lies at `position`, which counts on beyond the end of the ring.
+    /// Copies bytes from `position`, which continues beyond the end of the ring.
     fn copy(&self, position: u64, to: &mut [u8]) {
         let begin = (position % RING_BYTES as u64) as usize;
         let first = to.len().min(RING_BYTES - begin);
@@ -145,7 +144,7 @@ impl Ring {
 }
 
 impl AsFd for Ring {
-    /// Readable when half of it is full.
+    /// Becomes readable when the ring is half full.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.events[0].as_fd()
     }
@@ -183,6 +182,6 @@ fn open(processor: u32, id: u16) -> io::Result<OwnedFd> {
         )
     };
     let raw = check(raw as libc::c_int)?;
-    // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
+    // SAFETY: the kernel has just returned this descriptor, which has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(raw) })
 }

@@ -1,6 +1,6 @@
-//! Where the kernel says how the records of its events are laid out: tracefs, and the `format` files in it.
+//! Record layouts of trace events: the `format` files of tracefs.
 //!
-//! It is read where it is mounted; where it is not, it is mounted for this process alone, under no name.
+//! An existing mount is used; otherwise tracefs is mounted privately for this process, without a mount point.
 #![allow(unsafe_code)]
 
 use std::fs;
@@ -16,7 +16,7 @@ const FSOPEN_CLOEXEC: libc::c_uint = 1;
 const FSCONFIG_CMD_CREATE: libc::c_uint = 6;
 const FSMOUNT_CLOEXEC: libc::c_uint = 1;
 
-/// Where it is usually.
+/// Usual mount points.
 const MOUNTED: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 /// tracefs, open.
@@ -26,15 +26,15 @@ pub(super) struct Tracefs {
     _mount: Option<OwnedFd>,
 }
 
-/// How an event's records are laid out.
+/// Record layout of an event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Format {
-    /// What its records begin with.
+    /// Event number at the start of the records.
     pub(super) id: u16,
     fields: Vec<(String, Field)>,
 }
 
-/// Where a field lies in a record.
+/// Position of a field in a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Field {
     offset: usize,
@@ -54,7 +54,7 @@ impl Tracefs {
         }
     }
 
-    /// The layout of an event such as `tcp/tcp_probe`.
+    /// Reads the layout of an event such as `tcp/tcp_probe`.
     pub(super) fn format(&self, event: &str) -> io::Result<Format> {
         let path = self.root.join("events").join(event).join("format");
         let text = fs::read_to_string(path)?;
@@ -69,7 +69,7 @@ impl Format {
         let id = text.lines().find_map(|line| line.strip_prefix("ID: "))?.trim().parse().ok()?;
         let fields = text.lines().filter_map(|line| {
             let mut parts = line.trim().strip_prefix("field:")?.split(';').map(str::trim);
-            // A type of any number of words, then a name, perhaps with a length in brackets.
+            // A type of several words, then a name, possibly with a length in brackets.
             let name = parts.next()?.split_whitespace().next_back()?;
             let name = name.split('[').next()?.trim_start_matches('*');
             let mut number = |key| parts.next()?.strip_prefix(key)?.parse().ok();
@@ -78,14 +78,14 @@ impl Format {
         Some(Format { id, fields: fields.collect() })
     }
 
-    /// A field that this kernel has.
+    /// Position of a field, if this kernel has it.
     pub(super) fn field(&self, name: &str) -> Option<Field> {
         self.fields.iter().find(|(known, _)| known == name).map(|(_, field)| *field)
     }
 }
 
 impl Field {
-    /// Its bytes in a record.
+    /// Bytes of the field in a record.
     pub(super) fn bytes(self, record: &[u8]) -> Option<&[u8]> {
         record.get(self.offset..self.offset + self.size)
     }
@@ -106,7 +106,7 @@ impl Field {
 fn mount() -> io::Result<OwnedFd> {
     let owned = |result: libc::c_long| {
         let raw = check(result as libc::c_int)?;
-        // SAFETY: the kernel just gave us this descriptor and nobody else owns it.
+        // SAFETY: the kernel has just returned this descriptor, which has no other owner.
         Ok::<_, io::Error>(unsafe { OwnedFd::from_raw_fd(raw) })
     };
     // SAFETY: the name is a string that ends with a zero byte.
