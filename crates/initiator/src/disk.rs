@@ -417,7 +417,7 @@ pub(crate) fn is_disk(device_type: u8) -> bool {
     matches!(device_type, 0x00 | 0x0e | 0x14)
 }
 
-/// LUNs of a target that are disks; only the first [`LUNS_LOOKED_AT`] are examined.
+/// LUNs of a target that are disks; only the first `LUNS_LOOKED_AT` are examined.
 fn disks(client: &mut Client) -> Result<Vec<u16>, Error> {
     let mut disks = Vec::new();
     for lun in report_luns(client)?.into_iter().take(LUNS_LOOKED_AT) {

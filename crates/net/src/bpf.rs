@@ -100,8 +100,8 @@ fn load(program: &[Instruction], license: &CStr) -> io::Result<OwnedFd> {
 
 /// Calls bpf(2) for a command that returns a descriptor.
 fn bpf<A>(command: libc::c_int, attributes: &A) -> io::Result<OwnedFd> {
-    // SAFETY: the pointer and length describe `attributes`, which holds nothing but integers; what their addresses
-    // point at outlives the call, which only reads it.
+    // SAFETY: the pointer and length describe `attributes`, which holds nothing but integers; the memory at their
+    // addresses outlives the call, which only reads it.
     let result =
         unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attributes), size_of::<A>()) };
     let fd = check(libc::c_int::try_from(result).unwrap_or(-1))?;

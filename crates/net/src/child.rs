@@ -42,8 +42,8 @@ pub(crate) fn spawn_in(descriptor: RawFd, command: &mut Command) -> io::Result<C
 /// Makes the calling process, just forked, end with its parent, and clears its signal mask, which is inherited through
 /// fork and exec.
 fn bind(parent: u32) -> io::Result<()> {
-    // SAFETY: an all-zero set is a valid place for sigemptyset to fill, PR_SET_PDEATHSIG takes its signal
-    // by value, and the old mask is not asked for.
+    // SAFETY: an all-zero set is a valid place for sigemptyset to fill, PR_SET_PDEATHSIG takes its signal by value, and
+    // the old mask is not requested.
     unsafe {
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut none);

@@ -1,9 +1,9 @@
 //! Congestion control of a socket: available and allowed algorithms, and the selection of one (TCP_CONGESTION).
 //!
-//! `tcp_set_congestion_control` in net/ipv4/tcp_cong.c refuses in this order: a route that locks another algorithm (EPERM), an
-//! algorithm that is not loaded (ENOENT; a module is loaded only for CAP_NET_ADMIN in the initial user namespace), one
-//! that is not allowed (EPERM, unless the caller has CAP_NET_ADMIN in the user namespace of the network namespace), a
-//! module that is being removed (EBUSY).
+//! `tcp_set_congestion_control` in net/ipv4/tcp_cong.c refuses in this order: a route that locks another algorithm
+//! (EPERM), an algorithm that is not loaded (ENOENT; a module is loaded only for CAP_NET_ADMIN in the initial user
+//! namespace), one that is not allowed (EPERM, unless the caller has CAP_NET_ADMIN in the user namespace of the network
+//! namespace), a module that is being removed (EBUSY).
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -26,7 +26,7 @@ const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 pub enum Availability {
     /// Built in, or its module is loaded.
     Loaded,
-    /// Its module is installed and not loaded.
+    /// The module is installed and not loaded.
     Module,
     /// Neither.
     Missing,
@@ -35,13 +35,13 @@ pub enum Availability {
 /// Reason why the kernel refuses a congestion control.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// It needs CAP_NET_ADMIN or an entry in `net.ipv4.tcp_allowed_congestion_control`.
+    /// Use requires CAP_NET_ADMIN or an entry in `net.ipv4.tcp_allowed_congestion_control`.
     NotAllowed,
     /// The route to the peer locks another one (`congctl lock`).
     RouteLocked,
-    /// It is not loaded.
+    /// The algorithm is not loaded.
     NotLoaded,
-    /// Its module is being removed.
+    /// The module is being removed.
     Busy,
     /// Another error of the socket.
     Other(io::ErrorKind),

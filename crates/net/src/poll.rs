@@ -172,7 +172,8 @@ impl Poll {
     fn wait_by_ppoll(&self, events: &mut Events, timeout: *const libc::timespec) -> io::Result<usize> {
         let epoll = self.fd.as_raw_fd();
         let mut set = libc::pollfd { fd: epoll, events: libc::POLLIN, revents: 0 };
-        // SAFETY: one pollfd is given, `timeout` is null or points to a timespec that outlives the call, and there is no mask.
+        // SAFETY: one pollfd is given, `timeout` is null or points to a timespec that outlives the call, and no mask is
+        // given.
         let ready = check(unsafe { libc::ppoll(&raw mut set, 1, timeout, std::ptr::null()) });
         match ready {
             Ok(0) => return Ok(0),

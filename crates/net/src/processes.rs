@@ -67,7 +67,7 @@ pub struct Look {
 pub struct Busy {
     /// Process ID.
     pub pid: u32,
-    /// Its name.
+    /// Name of the process.
     pub name: String,
     /// Mean number of CPUs that the process and its ended children used.
     pub processors: f64,

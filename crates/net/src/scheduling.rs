@@ -47,7 +47,7 @@ pub fn keep_to(cpus: &[usize]) -> io::Result<()> {
 
 /// Gives the calling thread the lowest priority (nice 19), for work without a deadline.
 pub fn background() -> io::Result<()> {
-    // SAFETY: no pointers are passed; `who` 0 is the calling thread.
+    // SAFETY: no pointers are passed; ID 0 is the calling thread.
     check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) }).map(|_| ())
 }
 

@@ -26,7 +26,7 @@ const ADDRESS: [u8; 6] = [2, 0x66, 0x61, 0x72, 0x6c, 1];
 /// Name of the other end, in its own namespace.
 const BACK: &str = "back";
 const BACK_MTU_BYTES: u32 = 65_535;
-/// Offset of the field csum_start in the virtio header.
+/// Offset of the field `csum_start` in the virtio header.
 const CHECKSUM_START: usize = 6;
 const NEEDS_CSUM: u8 = 1;
 /// linux/if_packet.h

@@ -24,9 +24,9 @@ pub use discard::Discard;
 /// A range of a LUN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Range {
-    /// Its first byte; a multiple of the block length.
+    /// First byte; a multiple of the block length.
     pub offset_bytes: u64,
-    /// Its length; a multiple of the block length.
+    /// Length; a multiple of the block length.
     pub len_bytes: u64,
 }
 

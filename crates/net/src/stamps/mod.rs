@@ -2,7 +2,8 @@
 //! Documentation/networking/timestamping.rst).
 //!
 //! `datagram` is UDP, `stream` is TCP; this file has the common part. Timestamps are on CLOCK_REALTIME: differences
-//! between sockets of one machine are exact, and [`crate::clock::Realtime`] converts them to the clock of all other times.
+//! between sockets of one machine are exact, and [`crate::clock::Realtime`] converts them to the clock of all other
+//! times.
 #![allow(unsafe_code)]
 
 mod datagram;

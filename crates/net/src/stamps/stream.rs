@@ -107,8 +107,8 @@ pub fn send(stream: &TcpStream, slices: &[IoSlice<'_>], ends_record: bool) -> io
     }
     let record = if ends_record { libc::MSG_EOR } else { 0 };
     let how = record | libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-    // SAFETY: an IoSlice is laid out as an iovec, and the kernel only reads what they and `message` point to, all
-    // of which lives until the call returns.
+    // SAFETY: an IoSlice is laid out as an iovec, and the kernel only reads the memory to which they and `message`
+    // point, all of which lives until the call returns.
     let sent = unsafe { libc::sendmsg(stream.as_raw_fd(), &raw const message, how) };
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
 }

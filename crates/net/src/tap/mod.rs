@@ -103,8 +103,8 @@ impl Device {
     /// Looks up the device `name` of the calling thread's namespace.
     ///
     /// # Errors
-    /// `NotFound` if there is none, `PermissionDenied` without CAP_NET_RAW, `Unsupported` if its packets begin neither with
-    /// an Ethernet nor with an IP header.
+    /// `NotFound` if there is none, `PermissionDenied` without CAP_NET_RAW, `Unsupported` if its packets begin neither
+    /// with an Ethernet nor with an IP header.
     pub fn open(name: &str) -> io::Result<Device> {
         let index = interface::index_of(name).map_err(|error| match error.raw_os_error() {
             Some(libc::ENODEV) => io::Error::from(io::ErrorKind::NotFound),
@@ -133,7 +133,7 @@ impl Device {
         self.link
     }
 
-    /// Its name.
+    /// Name of the device.
     pub fn name(&self) -> &str {
         &self.name
     }

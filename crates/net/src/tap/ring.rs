@@ -195,8 +195,8 @@ impl Ring {
     #[inline]
     fn block(&self) -> &[u8; BLOCK_BYTES] {
         let start = self.memory.at(self.at * BLOCK_BYTES);
-        // SAFETY: `at` counts blocks of the ring; the kernel leaves the block alone until its status says otherwise,
-        // which nobody changes while it is borrowed.
+        // SAFETY: `at` counts blocks of the ring; the kernel leaves the block alone until its status changes, which
+        // cannot happen while it is borrowed.
         unsafe { start.cast().as_ref() }
     }
 

@@ -1,8 +1,8 @@
 //! Kernel tracepoints, through perf's rings; no compiler and no program in the kernel are needed.
 //!
-//! `tracefs` reads the record layout of an event, `ring` reads the records of one CPU, `point` decodes the supported events.
-//! Needs CAP_PERFMON (root). All resources belong to descriptors of this process, so tracing ends with the process in
-//! any case.
+//! `tracefs` reads the record layout of an event, `ring` reads the records of one CPU, `point` decodes the supported
+//! events. Needs CAP_PERFMON (root). All resources belong to descriptors of this process, so tracing ends with the
+//! process in any case.
 
 mod point;
 mod ring;

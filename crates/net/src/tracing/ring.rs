@@ -133,8 +133,8 @@ impl Ring {
     fn copy(&self, position: u64, to: &mut [u8]) {
         let begin = (position % RING_BYTES as u64) as usize;
         let first = to.len().min(RING_BYTES - begin);
-        // SAFETY: the ring lies behind the first page and is RING_BYTES long; the kernel writes what is between tail
-        // and head no more until the tail has moved.
+        // SAFETY: the ring lies behind the first page and is RING_BYTES long; the kernel does not write between tail
+        // and head until the tail has moved.
         unsafe {
             let ring = self.map.as_ptr().add(self.page_bytes);
             ring.add(begin).copy_to_nonoverlapping(to.as_mut_ptr(), first);
