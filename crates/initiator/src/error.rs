@@ -64,7 +64,7 @@ pub enum Error {
         /// Path MTU black hole that may be the reason.
         hole: Option<BlackHole>,
     },
-    /// The path drops large packets and does not say so.
+    /// The path drops large packets without an ICMP message.
     #[error("{address}: {hole}")]
     LargePackets {
         /// Address of the target.
@@ -169,7 +169,7 @@ pub enum Error {
         /// The property that differs.
         what: &'static str,
     },
-    /// The LUN has become another one within a session.
+    /// The LUN has changed its identity within a session.
     #[error("{address}: the LUN has changed: its {what} is another one than when the session began")]
     ChangedLun {
         /// Address of the target.
@@ -257,7 +257,7 @@ pub enum Error {
         /// LUNs with disks.
         disks: Vec<u16>,
     },
-    /// The answer of a target to SendTargets.
+    /// Error of a response to SendTargets.
     #[error(transparent)]
     Discovery(#[from] DiscoveryError),
     /// A table cannot be written.

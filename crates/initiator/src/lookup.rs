@@ -27,7 +27,7 @@ impl Lookup {
         let (sender, answer) = channel();
         let (name, unstarted) = (host.to_owned(), sender.clone());
         if let Ok(address) = host.parse::<IpAddr>() {
-            // The receiver is right here.
+            // The receiver exists, so sending cannot fail.
             let _ = sender.send(Ok(vec![SocketAddr::new(address, port)]));
         } else {
             let resolve = move || {
@@ -36,7 +36,7 @@ impl Lookup {
                 let _ = sender.send(resolved.map(Iterator::collect));
             };
             if let Err(refused) = std::thread::Builder::new().name("lookup".to_owned()).spawn(resolve) {
-                // The receiver is right here.
+                // The receiver exists, so sending cannot fail.
                 let _ = unstarted.send(Err(refused));
             }
         }

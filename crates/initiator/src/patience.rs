@@ -17,11 +17,11 @@ pub enum Cut {
     Refused,
 }
 
-/// Latency of the last requests, against the most that is allowed.
+/// Mean latency of the last requests, compared with the maximum.
 #[derive(Clone, Debug)]
 pub(crate) struct Patience {
     most: Duration,
-    /// Requests outstanding: the first so many meet connections that are still slow.
+    /// Number of first requests to ignore: their connections are still in slow start.
     first: usize,
     ended: usize,
     last: VecDeque<Duration>,
@@ -29,12 +29,12 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// Patience for requests that take `most` on average, of which `depth` are outstanding.
+    /// Limits the mean latency to `most`, with `depth` requests outstanding.
     pub(crate) fn new(most: Duration, depth: usize) -> Patience {
         Patience { most, first: depth, ended: 0, last: VecDeque::new(), sum: Duration::ZERO }
     }
 
-    /// A request has ended after `latency`; `true` if those before it and itself took too long.
+    /// Adds the latency of a completed request; returns `true` if the mean of the last requests exceeds the maximum.
     pub(crate) fn is_over(&mut self, latency: Duration) -> bool {
         self.ended += 1;
         if self.ended <= self.first {
@@ -50,7 +50,7 @@ impl Patience {
     }
 }
 
-/// Time since which a load is measured if it is cut: from the end of its first requests on.
+/// Start and totals of the measurement of a load that is cut, from the end of its first requests on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Early {
     pub(crate) since: Instant,
@@ -70,9 +70,9 @@ mod tests {
     #[test]
     fn requests_that_become_slow_end_it() {
         assert_eq!(ended([10; 100], 4), None);
-        // Eight of 50 ms, after the first four.
+        // Eight requests of 50 ms, after the first four.
         assert_eq!(ended([50; 100], 4), Some(11));
-        // The first ones meet a slow start, and a single one says nothing.
+        // The first requests meet slow start, and a single slow one has no effect.
         assert_eq!(ended([500, 500, 500, 500].into_iter().chain([10; 50]), 4), None);
         assert_eq!(ended([10; 20].into_iter().chain([200]).chain([10; 20]), 4), None);
         // 350 ms in the last eight, of which three are slow.

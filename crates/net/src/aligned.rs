@@ -14,7 +14,7 @@ pub const ALIGN_BYTES: usize = 4096;
 /// Minimum length of memory that is mapped; the kernel clears pages when they are touched.
 const MAPPED_BYTES: usize = 128 << 10;
 
-/// Bytes, zero at first, that begin at a multiple of [`ALIGN_BYTES`].
+/// Memory aligned to [`ALIGN_BYTES`], initially zero.
 pub struct Aligned {
     start: NonNull<u8>,
     len: usize,
@@ -23,7 +23,7 @@ pub struct Aligned {
 }
 
 impl Aligned {
-    /// `len` zeros, at least one.
+    /// Allocates `len` zero bytes, at least one.
     pub fn zeroed(len: usize) -> Aligned {
         let layout = Aligned::layout(len);
         if len >= MAPPED_BYTES {
@@ -101,7 +101,7 @@ mod tests {
         }
     }
 
-    /// A huge page each, where the kernel gives those, and a page where it does not.
+    /// Memory use after one write: a huge page where the kernel provides them, and a page otherwise.
     #[test]
     fn much_is_promised_and_little_is_taken() {
         let resident_bytes = || {

@@ -297,7 +297,7 @@ mod tests {
         let found = loop {
             let usage = then.until(&Look::now().unwrap());
             let found = usage.busy.into_iter().find(|busy| busy.pid == spinning.id());
-            // However busy the machine is, it has a tick of 10 ms some time.
+            // Even on a busy machine the process gets a tick of 10 ms eventually.
             if found.is_some() || began.elapsed() > Duration::from_secs(60) {
                 break found;
             }

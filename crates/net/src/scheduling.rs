@@ -8,8 +8,8 @@ use crate::syscall::check;
 
 /// Gives the calling thread precedence over all ordinary threads (SCHED_FIFO). Needs CAP_SYS_NICE.
 pub fn realtime(priority: i32) -> io::Result<()> {
-    // The kernel's sched_param is this one number, and it sets a thread: musl's function, which would have to set a
-    // whole process, only fails.
+    // The kernel's sched_param is this one number, and applies to a thread; musl's function, which would have to set a
+    // whole process, always fails.
     let parameter: libc::c_int = priority;
     let policy = libc::SCHED_FIFO;
     // SAFETY: `parameter` is valid for the call; thread 0 is the calling one.
@@ -25,7 +25,7 @@ const MASK_WORDS: usize = CPUS_MAX / MASK_BITS;
 /// The CPUs that the calling thread may run on, in ascending order.
 pub fn allowed_cpus() -> io::Result<Vec<usize>> {
     let mut mask: [libc::c_ulong; MASK_WORDS] = [0; MASK_WORDS];
-    // The call itself, since the C libraries' sets end at CPU 1023.
+    // A direct system call, since the sets of C libraries end at CPU 1023.
     // SAFETY: `mask` is as long as is said, and thread 0 is the calling one.
     let filled =
         unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, size_of_val(&mask), mask.as_mut_ptr()) };

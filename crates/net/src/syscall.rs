@@ -1,4 +1,4 @@
-//! Turning the kernel's return values into `io::Result`.
+//! Conversion of system call results to `io::Result`.
 
 use std::io;
 

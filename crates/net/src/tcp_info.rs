@@ -20,7 +20,7 @@ pub struct TcpInfo {
     pub state: CongestionState,
     /// Both ends support ECN, so that routers may mark instead of drop.
     pub has_ecn: bool,
-    /// The delivery rate was measured while the application had too little to send.
+    /// The delivery rate was measured while the application limited the sender (app-limited).
     pub app_limited: bool,
     /// Timeouts of the first unacknowledged segment.
     pub head_timeouts: u8,
@@ -48,11 +48,11 @@ pub struct TcpInfo {
     pub rtt_var: Duration,
     /// Smallest round-trip time seen; `None` before the first sample.
     pub min_rtt: Option<Duration>,
-    /// Slow-start threshold (2^31 − 1 while there is none).
+    /// Slow-start threshold (2^31 − 1 while unset).
     pub ssthresh_packets: u32,
     /// Congestion window.
     pub cwnd_packets: u32,
-    /// Packets retransmitted in all.
+    /// Total retransmitted packets.
     pub retransmitted_packets: u32,
     /// Pacing rate in force; `u64::MAX` if unpaced.
     pub pacing_rate_bytes_per_s: u64,
@@ -66,11 +66,11 @@ pub struct TcpInfo {
     pub notsent_bytes: u32,
     /// Delivery rate.
     pub delivery_rate_bytes_per_s: u64,
-    /// Time spent with something to send.
+    /// Time with data to send.
     pub busy: Duration,
     /// Time limited by the peer's receive window.
     pub receive_window_limited: Duration,
-    /// Time limited by our send buffer.
+    /// Time limited by the local send buffer.
     pub send_buffer_limited: Duration,
     /// Packets delivered, including those behind a gap; wraps.
     pub delivered_packets: u32,
@@ -86,7 +86,7 @@ pub struct TcpInfo {
     pub rcv_wnd_bytes: u32,
     /// Packets received behind a gap.
     pub behind_gap_packets: u32,
-    /// Retransmission timeouts in all (Linux 6.7 and newer).
+    /// Total retransmission timeouts (Linux 6.7 and newer).
     pub timeouts: u32,
 }
 

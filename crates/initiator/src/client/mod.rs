@@ -1,5 +1,5 @@
-//! A session at work: its connections and the requests of the workload in its loop (`run`). Further connections are in
-//! `growth`, the recovery of a lost session in `recovery`, its end in `departure`.
+//! A running session: its connections and the requests of the workload, driven by the event loop in `run`. Additional
+//! connections are in `growth`, the recovery of a lost session in `recovery`, its end in `departure`.
 //!
 //! The policy limits outstanding data and paces each connection; this file applies its decisions.
 
@@ -55,7 +55,7 @@ pub struct Client {
     /// Chooser of the number of connections, if the caller leaves it open.
     growth: Option<Growth>,
     trouble: Option<Trouble>,
-    /// Losses of the session with a flush under way since the last flush that was answered.
+    /// Losses of the session during a flush, since the last completed flush.
     lost_flushes: u32,
     reconnects: u64,
     destination: Destination,

@@ -29,7 +29,7 @@ fn of_sense(sense: &Sense) -> ErrorKind {
     }
 }
 
-/// Error of all requests after the end of a session that is not made again.
+/// Error of all requests after the end of a session that is not re-established.
 pub(super) fn of_session(error: &Error) -> BlockError {
     let kind = match error {
         Error::GaveUp { .. } | Error::Away { .. } | Error::Unanswered { .. } => ErrorKind::TimedOut,

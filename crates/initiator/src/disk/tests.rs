@@ -60,10 +60,10 @@ fn the_size_is_asked_for_in_the_short_form_where_the_long_one_is_unknown() {
     check(unknown(), Some(short(99, 512)), Some((100, 512, BlockForm::Ten)));
     check(failed(Sense::invalid_field(1, None)), Some(short(99, 512)), Some((100, 512, BlockForm::Ten)));
     check(unknown(), Some(failed(Sense::MEDIUM_NOT_PRESENT)), None);
-    // More blocks than the short form can tell.
+    // More blocks than READ CAPACITY (10) can report.
     check(unknown(), Some(short(u32::MAX, 512)), None);
     check(failed(Sense::MEDIUM_NOT_PRESENT), None, None);
-    // Sizes that cannot be.
+    // Impossible sizes.
     for (last_lba, block_len) in
         [(99, 0), (99, 256), (99, 520), (99, 2 << 20), (u64::MAX, 512), (1 << 60, 512)]
     {
@@ -71,7 +71,7 @@ fn the_size_is_asked_for_in_the_short_form_where_the_long_one_is_unknown() {
     }
 }
 
-/// Answers a write of one block with immediate data, and then a read of it, as a target does; the CDBs of both.
+/// Answers a write of one block with immediate data, and a read of it, as a target; returns both CDBs.
 fn keep_one_block(mut peer: TcpStream, block_bytes: usize) -> [[u8; 16]; 2] {
     let mut block = vec![0; block_bytes];
     let mut answer = |stat_sn: u8, opcode: u8, flags: u8, block: Result<&mut [u8], &[u8]>| {

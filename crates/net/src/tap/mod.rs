@@ -173,7 +173,7 @@ impl Device {
 }
 
 impl Tap {
-    /// The device.
+    /// The captured device.
     pub const fn device(&self) -> &Device {
         &self.device
     }

@@ -111,7 +111,7 @@ impl Ring {
             record.resize(size - HEADER_BYTES, 0);
             self.copy(tail + HEADER_BYTES as u64, &mut record);
             match (kind, record.len()) {
-                // The time, the length of the event's record, the record.
+                // Time, length of the event's record, record.
                 (PERF_RECORD_SAMPLE, 12..) => take(word(&record[..8]), &record[12..]),
                 // Number of the event, number of losses.
                 (PERF_RECORD_LOST, 16..) => lost += word(&record[8..16]),

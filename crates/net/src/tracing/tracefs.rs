@@ -19,7 +19,7 @@ const FSMOUNT_CLOEXEC: libc::c_uint = 1;
 /// Usual mount points.
 const MOUNTED: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// tracefs, open.
+/// An open tracefs.
 #[derive(Debug)]
 pub(super) struct Tracefs {
     root: PathBuf,
