@@ -52,8 +52,9 @@ impl Backend {
         }
     }
 
-    /// Whether an answered write can still be lost with the power although the medium is not volatile
-    /// as a whole. Memory has nothing behind it that a flush could reach: no.
+    /// Returns true if a power loss can lose an acknowledged write on an otherwise non-volatile medium (a volatile
+    /// write cache, WCE).
+    /// A memory LUN returns false: a flush would have no medium to reach.
     pub fn has_write_cache(&self) -> bool {
         match self {
             Backend::Inline(_) => false,

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// How connections send. What is agreed at the login does not depend on it.
+/// Transmission of responses on the target's connections. Negotiated parameters do not depend on this setting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Compat {
     /// Nagle's algorithm is on: a small packet waits until the one before it is acknowledged.
@@ -20,7 +20,7 @@ pub struct Compat {
 const WORDS: [&str; 3] = ["nagle", "separate-status", "joined-send"];
 
 impl Compat {
-    /// Whether a SCSI Response is sent by itself.
+    /// Returns true if a SCSI Response PDU is sent in a segment of its own.
     pub(crate) fn sends_alone(self) -> bool {
         self.separate_status && !self.joined_send
     }

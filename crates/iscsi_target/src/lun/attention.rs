@@ -1,4 +1,4 @@
-//! What a session has to be told about a LUN before its next command (SAM-5 section 5.14).
+//! Unit attentions: conditions to report to a session before the next command on a LUN (SAM-5 section 5.14).
 //!
 //! Bounded: each condition is remembered at most once per session, and sessions that are over leave
 //! nothing behind.

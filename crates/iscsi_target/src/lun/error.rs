@@ -1,4 +1,4 @@
-//! Why a LUN cannot be served.
+//! Errors of opening a LUN and of PERSISTENT RESERVE OUT.
 
 use std::path::PathBuf;
 
@@ -10,27 +10,27 @@ use super::label::LabelError;
 use super::spec::{LUNS_MAX, LunSpec};
 use block::{FaultRule, MemoryError, OpenError};
 
-/// Why a LUN cannot be served.
+/// Reason for which a LUN cannot be served.
 #[derive(Debug, Error)]
 pub enum LunError {
-    /// Its file cannot be used.
+    /// The file or device cannot be opened.
     #[error("LUN {number} ({spec}): {source}")]
     File {
         /// Its number.
         number: usize,
-        /// What was asked for.
+        /// Specification of the LUN.
         spec: Box<LunSpec>,
-        /// What is wrong with the file.
+        /// Cause: the file cannot be opened.
         source: OpenError,
     },
-    /// Its reservations cannot be had back.
+    /// The kept reservations cannot be restored.
     #[error("LUN {number} ({spec}): {source}")]
     Reservations {
         /// Its number.
         number: usize,
-        /// What was asked for.
+        /// Specification of the LUN.
         spec: Box<LunSpec>,
-        /// What is wrong with them.
+        /// Cause: the kept reservations cannot be read.
         source: KeptError,
     },
     /// Its identity cannot be used.
@@ -75,9 +75,9 @@ pub enum LunError {
     Memory {
         /// Its number.
         number: usize,
-        /// What was asked for.
+        /// Specification of the LUN.
         spec: Box<LunSpec>,
-        /// What is wrong with the size.
+        /// Cause: the memory cannot be allocated.
         source: MemoryError,
     },
     /// A memory LUN whose size does not make whole blocks.
@@ -87,7 +87,7 @@ pub enum LunError {
     Size {
         /// Its number.
         number: usize,
-        /// What was asked for.
+        /// Specification of the LUN.
         spec: Box<LunSpec>,
         /// The size found.
         len_bytes: u64,
@@ -101,17 +101,17 @@ pub enum LunError {
     FaultRange {
         /// Its number.
         number: usize,
-        /// What was asked for.
+        /// Specification of the LUN.
         spec: Box<LunSpec>,
-        /// What should fail.
+        /// Fault rule beyond the end of the LUN.
         rule: FaultRule,
-        /// How many blocks it has.
+        /// Size of the LUN in blocks.
         blocks: u64,
     },
     /// More LUNs than can be numbered.
     #[error("there is no LUN {number}: they are numbered from 0, {LUNS_MAX} at most; start a second target")]
     TooMany {
-        /// The number asked for.
+        /// Number of the refused LUN.
         number: u16,
     },
 }

@@ -1,7 +1,8 @@
-//! LUNs that come and go while a target serves.
+//! LUNs that are added and removed while a target serves.
 //!
-//! A LUN that is taken out is *leaving*: new commands do not find it, what is under way on it goes on. When
-//! nothing is, the loop releases it, and what is to have its number comes in. Sessions are told of either (SPC-4
+//! A removed LUN is *leaving*: new commands do not find it, and commands under way finish. Then the loop releases the
+//! LUN, and a
+//! successor with the same number takes the place. Sessions get a unit attention for both changes (SPC-4
 //! section 6.33: REPORTED LUNS DATA HAS CHANGED).
 
 use std::collections::{BTreeMap, HashMap};
@@ -38,12 +39,14 @@ pub struct Stranger {
 }
 
 impl Lun {
-    /// Whether it only finishes what is under way.
+    /// Returns true if the LUN only finishes commands under way.
     pub fn is_leaving(&self) -> bool {
         self.is_leaving
     }
 
-    /// A session of `port` begins, which may know another store in the place of this one. Returns what is to be kept of it.
+    /// Begins a session of `port`; `knows_another` is true if the port knows another store under this number. Returns
+    /// reservations to
+    /// be written, if the session has changed any.
     pub(super) fn begin(&mut self, nexus: Nexus, port: &Arc<Port>, knows_another: bool) -> Option<Save> {
         self.attentions.begin(nexus, knows_another);
         let keeper = self.keeper.as_ref();
@@ -53,7 +56,7 @@ impl Lun {
 }
 
 impl Luns {
-    /// What is served, or will be as soon as something else has left, by number.
+    /// Specifications by number: LUNs in service, and successors that wait for a leaving LUN.
     pub fn specs(&self) -> BTreeMap<u16, LunSpec> {
         let successors = self.successors.values();
         let specs = self.iter().chain(successors).map(|lun| (lun.number, lun.spec.clone()));
@@ -77,8 +80,8 @@ impl Luns {
         all.map(|lun| (lun.number, served(lun))).collect()
     }
 
-    /// Takes LUNs out and puts others in. One that comes in the place of another waits until that has left.
-    /// What left at once, because it was still waiting, is returned.
+    /// Removes LUNs and adds others. A LUN that takes the number of a leaving one waits until that one has left.
+    /// Returns the waiting LUNs that were removed before they entered service.
     pub fn change(&mut self, removed: &[u16], added: Vec<Lun>) -> Vec<Lun> {
         let mut gone = Vec::new();
         if removed.is_empty() && added.is_empty() {
@@ -134,7 +137,7 @@ impl Luns {
         Some(gone)
     }
 
-    /// `nexus` has asked which LUNs there are, and need not be told that they have changed.
+    /// Clears the unit attention for changed LUNs after `nexus` has sent REPORT LUNS.
     pub fn forget_changed(&mut self, nexus: Nexus) {
         self.slots.iter_mut().flatten().for_each(|lun| lun.attentions.forget(Attention::LunsChanged, nexus));
     }

@@ -22,7 +22,7 @@ use super::spec::Source;
 use super::state::{in_state, with_suffix};
 use block::{BlockError, ErrorKind};
 
-/// What is kept of the reservations of a LUN.
+/// Persistent state of the reservations of a LUN.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Kept {
     /// In the order in which they came.
@@ -41,7 +41,7 @@ pub struct Keeper {
 /// Workers may come in another order than the commands did.
 #[derive(Debug, Default)]
 struct Saved {
-    /// Number of what is in the file.
+    /// Number of the version in the file.
     number: u64,
     /// Chain of a change that could not be written.
     failed_chain: Option<u64>,
@@ -104,7 +104,7 @@ const SUM: &str = "sum ";
 const SUFFIX: &str = ".farlun-reservations";
 
 impl Keeper {
-    /// The keeper of a LUN, if it has one, and what it has kept.
+    /// Opens the keeper of a LUN, if the options name one, and reads the kept state.
     pub(super) fn open(
         source: &Source,
         options: &Options,

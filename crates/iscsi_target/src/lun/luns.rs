@@ -112,7 +112,7 @@ impl Luns {
         self.slots[place] = Some(lun);
     }
 
-    /// The LUN that a command is for; one that is leaving too, for what is under way on it.
+    /// Returns the LUN that a command addresses; also a leaving LUN, for commands under way.
     pub fn lun(&self, address: Address) -> Option<&Lun> {
         self.slots.get(usize::from(address.number()?))?.as_ref()
     }
@@ -137,8 +137,9 @@ impl Luns {
         luns.filter_map(|lun| watched(lun).map(|file| (lun.number, file))).collect()
     }
 
-    /// A session of `port` logged in. It is told once per LUN that the LUN may have been reset since it last
-    /// looked; a memory LUN of a target that was started again is empty, so this is not a formality.
+    /// Begins a session of `port`. A unit attention on each LUN reports a possible reset since the initiator's last
+    /// session: a
+    /// memory LUN is empty after a restart of the target.
     ///
     /// Returns the version from which on lists of nexuses have this one ([`Luns::take_nexuses`]).
     pub fn begin(&mut self, nexus: Nexus, port: Port) -> u64 {

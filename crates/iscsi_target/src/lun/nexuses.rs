@@ -178,8 +178,9 @@ impl Nexuses {
         }
     }
 
-    /// Returns true if `port` knows another store than `now` under this number. Without CHAP it may be the port of any user
-    /// with its name and ISID, and knows what they know.
+    /// Returns true if `port` knows another store than `now` under this number. Without CHAP the port may belong to any
+    /// user
+    /// with the same name and ISID, so the stores that those users know count as well.
     pub(super) fn knows_another(&self, port: &Port, number: u16, now: &KnownStore) -> bool {
         let users = self.users(port).map(|(_, entry)| entry);
         self.entries.get(port).into_iter().chain(users).any(|entry| entry.knows_another(number, now))

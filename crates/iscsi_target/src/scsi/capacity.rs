@@ -5,9 +5,9 @@ use wire::scsi::{Capacity10, Capacity16};
 use crate::backend::Backend;
 use crate::lun::Lun;
 
-/// Logical blocks per physical block, as a power of two. That is for devices, which have physical blocks. A
-/// file has a granularity, which is told as such in the block limits page and does not make smaller writes
-/// unsafe.
+/// Logical blocks per physical block, as a power of two. Only devices have physical blocks. A file has a granularity,
+/// which the
+/// block limits page reports; smaller writes to a file are not unsafe.
 pub(super) fn physical_block_exponent(lun: &Lun) -> u8 {
     match lun.backend() {
         Backend::Inline(_) => 0,

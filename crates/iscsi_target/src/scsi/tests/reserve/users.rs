@@ -77,7 +77,7 @@ fn the_user_that_has_adopted_a_registration_is_kept() {
     assert_eq!([bobs, alices].map(|nexus| room.may(nexus, &WRITE)), [false, true]);
 }
 
-/// Registrations of one initiator with and without a user, as a file from before they were told apart may have them.
+/// Registrations of one initiator with and without a user, as in a file of a version that did not distinguish them.
 #[test]
 fn a_registration_without_a_user_is_dropped_where_the_user_has_one() {
     let dir = tempfile::tempdir().unwrap();
@@ -95,7 +95,8 @@ fn a_registration_without_a_user_is_dropped_where_the_user_has_one() {
     assert_eq!(room.keys().1, [7]);
 }
 
-/// CHAP is switched off: names are all there is of an initiator, and it has what it had. Switched on again, it is the user's.
+/// Without CHAP a name and an ISID identify an initiator, which keeps its registration; with CHAP again, it is the
+/// user's.
 #[test]
 fn without_chap_a_registration_is_that_of_the_initiator() {
     let room = &mut Room::new();
