@@ -14,8 +14,9 @@ use event::Instant;
 pub(super) const BUDGET_BYTES: usize = 160 << 20;
 /// The longest request.
 const LONGEST_BYTES: usize = block::TRANSFER_MAX_BYTES as usize;
-/// Bound of memory with one more request that is beyond its session's share: no less than the longest above the budget,
-/// so that what was read in time is not refused. From here on data of writes come in by reserve.
+/// Bound of memory including one request beyond its session's share: the budget plus the longest request, so that no
+/// request
+/// is refused that was read in time. Above this bound write data need a reserve.
 const BEYOND_BYTES: usize = BUDGET_BYTES + LONGEST_BYTES;
 /// The same for a request within its session's share.
 pub(super) const WITHIN_BYTES: usize = 224 << 20;
@@ -170,7 +171,7 @@ impl Budget {
         if self.fits(own, wish, self.held_bytes() + self.lacking_bytes) {
             return true;
         }
-        // One that has a reserve brings what it has announced, and announces more when it has.
+        // A session with a reserve receives the announced data before it announces more.
         let is_bounded =
             own.reserved_bytes == 0 && own.lacking_bytes + wish.len_bytes as usize <= FINISH_BYTES;
         is_bounded && Budget::most_bytes(own, wish).is_some() && self.lun_has_room(wish, self.held_bytes())

@@ -17,7 +17,7 @@ pub(super) struct Chore {
     pub(super) nexus: Nexus,
     pub(super) token: u64,
     pub(super) done_bytes: u64,
-    /// What the bytes count for that it came with, as long as it has them.
+    /// Buffer of the parameter data, which counts against the budget while the chore holds it.
     pub(super) _counted: Option<Buffer>,
 }
 
@@ -40,8 +40,8 @@ impl Chores {
         self.queue.is_empty()
     }
 
-    /// Does a slice; what came of the chore if that was its last. Chores that nobody waits for any more, as
-    /// `is_wanted` says of side, nexus and token, end where they are.
+    /// Executes one slice, and returns the result of the chore after the last one. A chore that is no longer wanted, by
+    /// `is_wanted` of side, nexus and token, ends at once.
     pub(super) fn step(
         &mut self,
         luns: &mut Luns,

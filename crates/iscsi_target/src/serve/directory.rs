@@ -1,8 +1,9 @@
-//! Who may log in, and the handles of sessions that have.
+//! Admission of logins, and the TSIHs of open sessions.
 //!
-//! A login with the names and ISID of a session that is still there takes its place (RFC 7143 section
-//! 6.3.5): the serving loop ends those that [`Sessions::take_replaced`] names. Names and ISID are seen by everybody on the
-//! way and handles can be tried, so only the CHAP user of a session may take its place or join it.
+//! A login with the names and ISID of an open session reinstates that session (RFC 7143 section
+//! 6.3.5): the serving loop ends the sessions of [`Sessions::take_replaced`]. Names and ISID are visible to everybody
+//! on
+//! the path and TSIHs can be guessed, so only the CHAP user of a session may reinstate or join it.
 
 use std::collections::HashMap;
 
@@ -23,7 +24,7 @@ pub(super) struct Sessions {
     open: HashMap<u16, Owner>,
     /// Sessions whose initiator has come again, and the sessions that take their place.
     replaced: Vec<Replaced>,
-    /// What has to come to rest before these sessions begin.
+    /// Nexuses whose calls must return before these sessions begin.
     held: HashMap<u16, Vec<Nexus>>,
     /// Sessions that are gone while stores are still at work for them, and whose they were.
     lingering: HashMap<Nexus, Owner>,
@@ -50,7 +51,7 @@ struct Owner {
 /// The initiator's end of a session: two sessions with the same one cannot be there at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct InitiatorEnd {
-    /// What tells most of them apart, and is compared first.
+    /// Compared first, since it distinguishes most initiator ports.
     isid: [u8; 6],
     initiator_name: String,
     discovery: bool,
@@ -85,8 +86,9 @@ impl Sessions {
         Nexus(self.last_nexus)
     }
 
-    /// A session is gone, `nexus` if it had begun. What stores still do for it, or for those before it, is what its
-    /// initiator's next session waits for.
+    /// Closes a session; `nexus` is set if the session had begun. The initiator's next session waits for the calls of
+    /// this one, and
+    /// of sessions before it, that stores still execute.
     pub(super) fn close(&mut self, tsih: u16, nexus: Option<Nexus>, is_busy: impl Fn(Nexus) -> bool) {
         let before = self.held.remove(&tsih).unwrap_or_default();
         if let Some(owner) = self.open.remove(&tsih) {
@@ -101,20 +103,21 @@ impl Sessions {
         self.waiting.remove(&nexus).unwrap_or_default()
     }
 
-    /// Session `tsih` begins when no store is at work any more on what `nexus` has asked it: what an old session
-    /// wrote must not arrive after what the new one writes.
+    /// Delays the begin of session `tsih` until no store executes a call of `nexus`: a write of the old session must
+    /// not
+    /// arrive after a write of the new one.
     pub(super) fn hold(&mut self, tsih: u16, nexus: Nexus) {
         if self.open.contains_key(&tsih) {
             self.held.entry(tsih).or_default().push(nexus);
         }
     }
 
-    /// What a session that is replaced before it began was waiting for.
+    /// Nexuses for which a session was waiting that is replaced before it began.
     pub(super) fn held_by(&self, tsih: u16) -> Vec<Nexus> {
         self.held.get(&tsih).cloned().unwrap_or_default()
     }
 
-    /// Whether a session may begin. If not, its `client` is one to look again: see [`Sessions::came_to_rest`].
+    /// Returns true if a session may begin. Otherwise its `client` is kept, for [`Sessions::came_to_rest`] to wake it.
     pub(super) fn may_begin(&mut self, tsih: u16, client: usize, is_busy: impl Fn(Nexus) -> bool) -> bool {
         if self.replaced.iter().any(|replaced| replaced.new == tsih) {
             return false;
@@ -130,7 +133,7 @@ impl Sessions {
     }
 }
 
-/// The sessions, with what goes on in each: what a login asks.
+/// State that a login needs: the sessions, and the activity of each.
 pub(super) struct Door<'a> {
     pub(super) sessions: &'a mut Sessions,
     pub(super) sides: &'a Slab<Side>,

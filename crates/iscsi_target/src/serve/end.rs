@@ -50,7 +50,7 @@ pub(super) enum End {
     /// The socket failed.
     #[error("{0}")]
     Io(io::Error),
-    /// The login failed; the initiator has been told.
+    /// The login failed; the initiator has the Login Response.
     #[error("{0}")]
     Login(LoginError),
     /// The peer broke the protocol.
@@ -96,7 +96,7 @@ impl End {
         }
     }
 
-    /// Whether a person wants to read of it.
+    /// Returns true if the end deserves a line in the log.
     pub(super) fn is_worth_telling(&self) -> bool {
         !matches!(self, End::Closed | End::LoggedOut | End::Shutdown)
     }

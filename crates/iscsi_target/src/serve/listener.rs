@@ -17,12 +17,12 @@ use super::slots::{Admission, CONNECTIONS_MAX, CONNECTIONS_OF_ONE_MAX};
 use super::watch::ROLL_CALL_EVERY;
 use super::{LISTENER_TOKENS, ServeError, Target};
 
-/// How long nothing is accepted after accepting has failed.
+/// Pause of accepting after an error of accept.
 const LISTEN_AGAIN: Duration = Duration::from_millis(100);
 
 /// A socket that connections come in by.
 pub(super) struct Listener {
-    /// The address that was asked for; the port of the socket's own may be another.
+    /// Configured address; its port may be 0, unlike the port of the socket.
     pub(super) wanted: SocketAddr,
     /// See [`Config::listening`](super::Config::listening).
     pub(super) is_v6_only: bool,

@@ -20,7 +20,7 @@ impl Side {
     /// share like that of a write.
     pub(super) fn ask_parameters(&mut self, run: &Run, len_bytes: u32, shared: &mut Shared) {
         let task = run.task;
-        // A list or a block has one length only: what another one means would be a guess.
+        // A list or block has exactly one valid length: for any other the meaning would be a guess.
         if run.expected_bytes != len_bytes || len_bytes > 0 && !run.write {
             return self.answer(task, Status::CHECK_CONDITION, Some(Sense::INVALID_FIELD_IN_CDB), 0);
         }

@@ -30,8 +30,9 @@ impl Portals {
         Portals { iqn: iqn.to_owned(), listening, given: given.to_vec() }
     }
 
-    /// Answer to SendTargets on a connection that has reached this host at `local`. A target without addresses is where it
-    /// was asked for.
+    /// Answer to SendTargets on a connection that has reached this host at `local`. Without configured addresses the
+    /// target names
+    /// the address that the initiator has reached.
     pub(super) fn named(&self, local: SocketAddr) -> Vec<DiscoveredTarget> {
         let reached = local.ip().to_canonical();
         let addresses = match self.given.is_empty() || reached.is_loopback() {

@@ -1,5 +1,6 @@
-//! The loop's rules for memory and time without its sockets, played from a script under the script's clock: what the fuzz target
-//! `serving` runs. The script is what sessions do; the answers are the rules', and their promises are checked after each step.
+//! The loop's rules for memory and time without sockets, run from a script with a simulated clock: the subject of the
+//! fuzz
+//! target `serving`. The script acts as the sessions; after each step the guarantees of the rules are checked.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -33,10 +34,10 @@ struct Rehearsal {
     now: Instant,
 }
 
-/// Plays a script, a byte at a time; behind its end all that was begun gets to its end.
+/// Runs a script, a byte at a time; after its end all begun requests are completed.
 ///
 /// # Panics
-/// If a rule does not keep what it promises.
+/// If a rule breaks a guarantee.
 pub fn rehearse(mut script: impl FnMut() -> Option<u8>) {
     let mut rehearsal = Rehearsal {
         budget: Budget::new(0),

@@ -78,7 +78,7 @@ impl Side {
         lacking.map(|(_, transfer)| holds.late(&mut transfer.filled, now, is_read)).max().unwrap_or_default()
     }
 
-    /// Counts data that waits for commands before its own; what there is of it in all sessions is bounded.
+    /// Counts data that arrived ahead of its turn in CmdSN order; the total of all sessions is bounded.
     pub(super) fn count_early(&mut self, shared: &mut Shared) -> Result<(), End> {
         let before = std::mem::replace(&mut self.early_bytes, self.session.early_bytes());
         shared.early.change(before, self.early_bytes)

@@ -1,4 +1,4 @@
-//! A session and what it does with the PDUs of its connections: commands, and the transfers that belong to them.
+//! A session and its handling of PDUs: commands, and the transfers that belong to them.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -66,7 +66,7 @@ pub(super) struct Side {
 pub(super) struct Ending {
     pub(super) client: usize,
     pub(super) end: End,
-    /// At once; otherwise when what waits to be sent is sent.
+    /// Closes at once; otherwise after the queued PDUs are sent.
     pub(super) is_abrupt: bool,
 }
 
@@ -82,7 +82,7 @@ impl Side {
     ) -> Side {
         let candidate = &admitted.candidate;
         let (params, exp_cmd_sn, stat_sn) = (admitted.params.clone(), admitted.exp_cmd_sn, admitted.stat_sn);
-        // What it has been told holds, though what is to be told may have changed since.
+        // The announced MaxCmdSN holds, though the configured window may have changed since.
         let told = admitted.max_cmd_sn.wrapping_sub(exp_cmd_sn).wrapping_add(1);
         let mut session = Session::new(candidate.cid, params, exp_cmd_sn, stat_sn, told);
         session.set_command_window(shared.policy.command_window);
@@ -109,7 +109,7 @@ impl Side {
         }
     }
 
-    /// What a connection was made with, for the table `sessions`.
+    /// Negotiated parameters of a connection, for the table `sessions`.
     pub(super) fn recorded(&self, connection: ConnectionId) -> Login {
         let cid = self.session.cid_of(connection).into();
         Login { session: self.number, cid, ..self.session.params_of(connection).recorded(Host::Far) }
@@ -146,14 +146,14 @@ impl Side {
         }
     }
 
-    /// What came on one connection may give others something to send.
+    /// Wakes other connections that have something to send after PDUs on the connection of `client`.
     pub(super) fn stir_others(&self, client: usize, shared: &mut Shared) {
         let others = self.members.iter().filter(|member| member.client != client);
         let stirred = others.filter(|member| self.session.wants_transmit(member.connection));
         shared.stirred.extend(stirred.map(|member| member.client));
     }
 
-    /// Whether anything is under way on a LUN.
+    /// Returns true if a transfer is under way on a LUN.
     pub(super) fn uses(&self, number: u16) -> bool {
         self.transfers.iter().any(|(_, transfer)| transfer.lun.number() == Some(number))
     }
@@ -385,7 +385,7 @@ impl Side {
         self.handle_events(shared);
     }
 
-    /// Answers a read with what a store has given.
+    /// Answers a read with the data of a store.
     pub(super) fn send_read(&mut self, token: u64, buffer: Buffer) {
         let transfer = &mut self.transfers[token as usize];
         let (task, actual_bytes) = (transfer.task, transfer.actual_bytes);
@@ -434,7 +434,7 @@ impl Side {
                 }
                 self.session.answer_text(connection, answer);
             }
-            // What is no text is answered with none: the session is not harmed by it.
+            // Malformed text gets an empty answer: the session is not harmed.
             Err(TextRefused::Text(_)) => self.session.answer_text(connection, Vec::new()),
             Err(TextRefused::Undefined(_)) => self.session.refuse_text(connection),
         }

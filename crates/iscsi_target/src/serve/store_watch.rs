@@ -64,7 +64,7 @@ impl Drop for StoreWatch {
 struct Found(HashMap<(u16, *const Watched), Finding>);
 
 impl Found {
-    /// Looks at all; lines on what is new.
+    /// Checks all files; returns a line for each new finding.
     fn look(&mut self, files: &[(u16, Arc<Watched>)]) -> Vec<String> {
         let key = |(number, file): &(u16, Arc<Watched>)| (*number, Arc::as_ptr(file));
         self.0.retain(|known, _| files.iter().any(|file| key(file) == *known));

@@ -1,7 +1,7 @@
-//! What the requests of a session went through at this end, from the socket to the store and back: the rows `far`
+//! Trace of a session's requests at the target, from the socket to the store and back: the rows `far`
 //! of the tables `layers` and `pdus`.
 //!
-//! It is told what happens and when; nothing here decides anything, and a session without it works the same.
+//! The trace records events with their times and decides nothing; a session without a trace works the same.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -22,12 +22,12 @@ const EARLY_MAX: usize = 1 << 12;
 /// A session's requests.
 pub(super) struct Trail {
     ledger: Ledger<FarTimes>,
-    /// The command whose header has come last, and others before it whose turn has not come.
+    /// Command whose header came last; `early` are the earlier commands ahead of their turn in CmdSN order.
     last: Option<Arrival>,
     early: HashMap<u32, Arrival>,
-    /// The one whose turn it is.
+    /// Command in its turn.
     running: Option<Arrival>,
-    /// When what is being received was read, and when the clock was last looked at.
+    /// Time at which the data being received was read; `now` is the last reading of the clock.
     came: Instant,
     now: Instant,
 }
@@ -37,7 +37,7 @@ pub(super) struct Trail {
 struct Arrival {
     id: RequestId,
     came: Instant,
-    /// Where its PDU ends in the stream, once it has come as a whole.
+    /// End of the PDU in the stream, once the PDU is complete.
     end: u64,
     /// When data of it came last.
     data: Instant,
@@ -61,7 +61,7 @@ impl Trail {
         self.now = self.now.max(now);
     }
 
-    /// What is received from now on was read then.
+    /// Sets the time at which the data received from now on was read.
     pub(super) fn came(&mut self, at: Instant) {
         self.came = at;
         self.look(at);
@@ -205,7 +205,7 @@ impl Side {
         });
     }
 
-    /// Something happens to a request, now or at the time that the trail was told last.
+    /// Notes an event of a request at the last reading of the clock.
     pub(super) fn note(&mut self, task: TaskId, set: impl FnOnce(&mut FarTimes, Instant)) {
         if let Some(trail) = &mut self.trail
             && let Some(request) = self.session.tag(task).and_then(|itt| trail.ledger.find(itt))
@@ -214,7 +214,7 @@ impl Side {
         }
     }
 
-    /// A store has done what it was asked, at this time on its own thread.
+    /// Notes that a store has completed a call, at this time on its own thread.
     pub(super) fn note_stored(&mut self, task: TaskId, ended: Option<Instant>) {
         if let (Some(trail), Some(ended)) = (&mut self.trail, ended) {
             trail.look(clock::now());

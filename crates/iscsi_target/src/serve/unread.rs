@@ -1,7 +1,10 @@
-//! Memory of connections for what their peers have not finished or not read: requests in part, logins, and answers that
-//! wait to be sent. Each connection has a bound of its own; these are the ones of all together and, before the login, of one
-//! address. Beyond them the connections that hold most are closed, so that a crowd costs sessions of its own and never the
-//! target. Data of commands that came ahead of their turn has a bound of the same kind.
+//! Memory of connections for requests that peers have not finished and responses that they have not read: partial
+//! requests, logins,
+//! and queued responses. Each connection has a bound of its own; the bounds here are those of all connections and,
+//! before the
+//! login, of one address. Above a bound the connections that hold most are closed, so that a crowd loses its own
+//! sessions and
+//! never takes the target down. Data of commands ahead of their turn has a bound of the same kind.
 
 use std::collections::HashMap;
 
@@ -190,7 +193,7 @@ mod tests {
         }
         all.change(0, HALF).expect("two sessions keep as much as may be kept");
         assert!(matches!(all.change(HALF, HALF + 1), Err(End::TooEarly)));
-        // Who keeps as much as before, or less, is not to blame.
+        // A session that holds as much as before, or less, does not exceed the bound.
         all.change(HALF + 1, HALF + 1).expect("it keeps as much");
         all.change(HALF, HALF - 1).expect("it keeps less");
         assert!(matches!(all.change(0, 1), Err(End::TooEarly)), "a third session");

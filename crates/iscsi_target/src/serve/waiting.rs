@@ -1,4 +1,4 @@
-//! Jobs that wait for their time: what a delayed LUN is asked. They hold a place in a heap and no thread.
+//! Jobs that wait for their time on a delayed LUN. A waiting job occupies an entry of a heap, and no thread.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;

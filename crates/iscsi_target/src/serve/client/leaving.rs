@@ -53,7 +53,7 @@ impl Client {
                     place.stir_others(self.link.index, shared);
                 }
             }
-            // Admitted, and closed before it was told.
+            // Admitted, and closed before the final Login Response.
             None => {
                 if let Some(tsih) = self.next_tsih() {
                     let is_busy = |nexus| shared.management.is_busy(nexus);
