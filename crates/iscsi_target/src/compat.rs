@@ -1,6 +1,7 @@
 //! Ways of sending that other targets had or have, for experiments that compare them. The defaults are the good ones.
 //!
-//! The turnaround study of 2005 measured six variants of two targets; `docs/reference/target.md` says which switches make which.
+//! The turnaround study of 2005 measured six variants of two targets; `docs/reference/target.md` says which switches
+//! make which.
 
 use std::fmt;
 use std::str::FromStr;

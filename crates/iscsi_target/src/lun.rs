@@ -2,9 +2,8 @@
 //! serves.
 //!
 //! A LUN knows its size, its backend and its pending unit attentions ([`Attention`]). The meaning of a command is
-//! decided in
-//! [`crate::scsi`]; the serving loop moves the bytes.
-//! Addressing: SAM-5 section 4.7; identity: SPC-4 section 7.8.6.
+//! decided in [`crate::scsi`]; the serving loop moves the bytes. Addressing: SAM-5 section 4.7; identity: SPC-4 section
+//! 7.8.6.
 
 mod attention;
 mod error;
@@ -51,7 +50,7 @@ use state::{in_state, with_suffix};
 /// Default bytes per block: the size that every initiator can boot from and partition.
 pub const BLOCK_LEN_BYTES: u32 = 512;
 
-/// One logical unit.
+/// A logical unit.
 #[derive(Debug)]
 pub struct Lun {
     number: u16,
@@ -287,8 +286,7 @@ impl Lun {
     }
 
     /// Executes PERSISTENT RESERVE OUT for `nexus` and raises unit attentions for the affected sessions. State to be
-    /// kept must be
-    /// written before the command is answered; `Lun::settle` puts it in force.
+    /// kept must be written before the command is answered; `Lun::settle` puts it in force.
     pub fn persistent_reserve(&mut self, nexus: Nexus, request: Request) -> Result<Reserved, ReserveError> {
         let (change, kept) = self.reservations.out(nexus, request, self.keeper.is_some())?;
         let goes = |(_, attention): &&Notice| *attention == Attention::RegistrationsPreempted;
@@ -319,8 +317,7 @@ impl Lun {
     }
 
     /// Returns the time at which the next read or write may begin, from `now` on: after its delay, and after its turn
-    /// under
-    /// the rate limit.
+    /// under the rate limit.
     pub fn begins(&mut self, is_read: bool, len_bytes: u64, now: Instant) -> Instant {
         let delay = if is_read { self.delays.read } else { self.delays.write };
         let mut begins = now;
@@ -360,8 +357,7 @@ impl Lun {
 }
 
 /// Wraps `backend` in the delays, rate limit and faults of `options`. An inline backend cannot wait, so wrapping makes
-/// a
-/// blocking store of it; without wrappers it stays inline.
+/// a blocking store of it; without wrappers it stays inline.
 fn wrap(backend: Backend, options: &Options, block_len_bytes: u32) -> Backend {
     if options.faults.is_empty() && options.delays.is_none() && options.rate.is_none() {
         return backend;
@@ -403,8 +399,8 @@ fn places<'a>(source: &'a Source, store: Option<&'a FileStore>, state: &Path) ->
     }
 }
 
-/// The names of a store: as they are set, or else as they are kept with it. Memory that is taken anew holds nothing of the
-/// bytes that were written before, so it has another identity.
+/// The names of a store: as they are set, or else as they are kept with it. Memory that is taken anew holds nothing of
+/// the bytes that were written before, so it has another identity.
 fn identity(spec: &LunSpec, store: Option<&FileStore>, opening: Opening<'_>) -> Result<Identity, LabelError> {
     let Opening { iqn, state, is_look } = opening;
     let Options { serial, naa, .. } = &spec.options;

@@ -5,17 +5,17 @@
 
 use std::collections::BTreeMap;
 
-/// One session as a LUN sees it: an I_T nexus. The number is the serving loop's, never used twice.
+/// I_T nexus: one session from the view of a LUN. The serving loop assigns the number, and never uses one twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Nexus(pub u64);
 
-/// An initiator port (RFC 7143 section 4.4.1): the initiator's end of an I_T nexus. Names and ISIDs are no secrets, so the ports
-/// of two CHAP users are two ports, whatever they call themselves.
+/// An initiator port (RFC 7143 section 4.4.1): the initiator's end of an I_T nexus. Names and ISIDs are no secrets, so
+/// the ports of two CHAP users are two ports, whatever they call themselves.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Port {
     /// Name of the initiator.
     pub name: String,
-    /// Its part of the session id.
+    /// ISID, the initiator's part of the session identifier.
     pub isid: [u8; 6],
     /// CHAP user; `None` if no proof was needed, or for a port of a file from before users were kept.
     pub user: Option<String>,
@@ -41,8 +41,8 @@ impl Port {
 /// A unit attention condition, in the order in which they are reported.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Attention {
-    /// The LUN has another store than the one that the nexus knows. It is reported by every command, and the LUN is closed to
-    /// the nexus, until the initiator has logged out.
+    /// The LUN has another store than the one that the nexus knows. It is reported by every command, and the LUN is
+    /// closed to the nexus, until the initiator has logged out.
     Replaced,
     /// The session is new; the LUN may have been started or reset since the initiator last saw it.
     PowerOn,
@@ -68,8 +68,8 @@ pub enum Attention {
 #[derive(Debug, Default)]
 pub(super) struct Attentions {
     pending: BTreeMap<Nexus, Pending>,
-    /// Resets of the LUN. They concern all sessions, and each looks at them when it asks for its conditions: a reset of all
-    /// LUNs must not cost time for each session of each.
+    /// Resets of the LUN. They concern all sessions, and each looks at them when it asks for its conditions: a reset of
+    /// all LUNs must not cost time for each session of each.
     resets: u64,
 }
 

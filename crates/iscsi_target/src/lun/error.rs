@@ -16,7 +16,7 @@ pub enum LunError {
     /// The file or device cannot be opened.
     #[error("LUN {number} ({spec}): {source}")]
     File {
-        /// Its number.
+        /// LUN number.
         number: usize,
         /// Specification of the LUN.
         spec: Box<LunSpec>,
@@ -26,19 +26,19 @@ pub enum LunError {
     /// The kept reservations cannot be restored.
     #[error("LUN {number} ({spec}): {source}")]
     Reservations {
-        /// Its number.
+        /// LUN number.
         number: usize,
         /// Specification of the LUN.
         spec: Box<LunSpec>,
         /// Cause: the kept reservations cannot be read.
         source: KeptError,
     },
-    /// Its identity cannot be used.
+    /// The identity cannot be read or kept.
     #[error("LUN {number} ({spec}): {source}")]
     Label {
-        /// Its number.
+        /// LUN number.
         number: usize,
-        /// Its specification.
+        /// Specification of the LUN.
         spec: Box<LunSpec>,
         /// The reason.
         source: LabelError,
@@ -55,7 +55,7 @@ pub enum LunError {
         other: u16,
         /// Serial number or NAA designator.
         what: &'static str,
-        /// Its value.
+        /// Value of the serial number or designator.
         value: String,
         /// The option that sets it.
         option: &'static str,
@@ -70,10 +70,10 @@ pub enum LunError {
         /// The file.
         path: PathBuf,
     },
-    /// There is not that much memory.
+    /// The system has not enough memory.
     #[error("LUN {number} ({spec}): {source}")]
     Memory {
-        /// Its number.
+        /// LUN number.
         number: usize,
         /// Specification of the LUN.
         spec: Box<LunSpec>,
@@ -85,7 +85,7 @@ pub enum LunError {
         "LUN {number} ({spec}): {len_bytes} bytes is not a positive multiple of the block size of {block_len_bytes} bytes"
     )]
     Size {
-        /// Its number.
+        /// LUN number.
         number: usize,
         /// Specification of the LUN.
         spec: Box<LunSpec>,
@@ -99,7 +99,7 @@ pub enum LunError {
         "LUN {number} ({spec}): fault={rule} is for blocks that are not there: its {blocks} blocks are numbered from 0"
     )]
     FaultRange {
-        /// Its number.
+        /// LUN number.
         number: usize,
         /// Specification of the LUN.
         spec: Box<LunSpec>,

@@ -1,8 +1,8 @@
 //! The names by which initiators and multipath tell LUNs apart: SPC-4 sections 7.8.6 (designators) and 7.8.15 (serial
 //! number).
 //!
-//! They are random, so that no two LUNs of any two targets share them, and are kept with the store: see `label.rs`. An
-//! operator may set them: `serial=` and `naa=`.
+//! The identity is random, so that no two LUNs of any two targets share one, and is kept with the store: see
+//! `label.rs`. An operator may set it: `serial=` and `naa=`.
 
 use std::fmt;
 use std::str::FromStr;

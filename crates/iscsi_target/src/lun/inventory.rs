@@ -1,8 +1,7 @@
 //! LUNs that are added and removed while a target serves.
 //!
 //! A removed LUN is *leaving*: new commands do not find it, and commands under way finish. Then the loop releases the
-//! LUN, and a
-//! successor with the same number takes the place. Sessions get a unit attention for both changes (SPC-4
+//! LUN, and a successor with the same number takes the place. Sessions get a unit attention for both changes (SPC-4
 //! section 6.33: REPORTED LUNS DATA HAS CHANGED).
 
 use std::collections::{BTreeMap, HashMap};
@@ -17,9 +16,9 @@ use block::BlockingStore;
 /// A LUN as a reload sees it, which does not use it.
 #[derive(Clone, Debug)]
 pub struct Served {
-    /// Its specification.
+    /// Specification of the LUN.
     pub spec: LunSpec,
-    /// Its names.
+    /// Serial number and designators.
     pub identity: Identity,
     /// Size in blocks.
     pub blocks: u64,
@@ -32,9 +31,9 @@ pub struct Served {
 /// A nexus that knows another store than the one that is there, or is to come.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stranger {
-    /// Its initiator and ISID.
+    /// Initiator name and ISID.
     pub port: Port,
-    /// Its session, if it has one.
+    /// Open session of the port; `None` without one.
     pub session: Option<Nexus>,
 }
 
@@ -45,8 +44,7 @@ impl Lun {
     }
 
     /// Begins a session of `port`; `knows_another` is true if the port knows another store under this number. Returns
-    /// reservations to
-    /// be written, if the session has changed any.
+    /// reservations to be written, if the session has changed any.
     pub(super) fn begin(&mut self, nexus: Nexus, port: &Arc<Port>, knows_another: bool) -> Option<Save> {
         self.attentions.begin(nexus, knows_another);
         let keeper = self.keeper.as_ref();
@@ -63,7 +61,7 @@ impl Luns {
         specs.collect()
     }
 
-    /// The same with their identities.
+    /// Specifications, identities and stores by number: LUNs in service, and successors that wait for a leaving LUN.
     pub fn served(&self) -> BTreeMap<u16, Served> {
         let all = self.iter().chain(self.successors.values());
         let store = |lun: &Lun| match &lun.backend {
@@ -278,7 +276,7 @@ mod tests {
         assert_eq!(luns.release(3).unwrap().len_bytes(), 2 << 20);
         assert_eq!(luns.lun(Address::from_number(3)).unwrap().len_bytes(), 4 << 20);
         assert_eq!(take_all(&mut luns, 0), [Attention::LunsChanged], "two changes are one message");
-        // One that is taken out while it waits never comes.
+        // A successor that is removed while it waits never enters service.
         luns.change(&[3], vec![lun(3, "memory:8MiB")]);
         let gone = luns.change(&[3], Vec::new());
         assert_eq!(gone.iter().map(Lun::len_bytes).collect::<Vec<_>>(), [8 << 20]);

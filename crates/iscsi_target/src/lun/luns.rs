@@ -35,7 +35,7 @@ pub struct Bereft {
     pub nexus: Nexus,
     /// The first LUN with such a registration.
     pub lun: u16,
-    /// Its user.
+    /// CHAP user of the registration.
     pub user: String,
 }
 
@@ -57,8 +57,8 @@ pub fn check_reservations<'a>(
     Ok(())
 }
 
-/// Checks that no two of these LUNs share a serial number or an NAA designator. Read-only LUNs of one file may: they are one
-/// disk.
+/// Checks that no two of these LUNs share a serial number or an NAA designator. Read-only LUNs of one file may: they
+/// are one disk.
 ///
 /// # Errors
 /// Two that share one.
@@ -122,7 +122,7 @@ impl Luns {
         self.slots.get_mut(usize::from(address.number()?))?.as_mut()
     }
 
-    /// All of them that are not leaving, by number.
+    /// LUNs that are not leaving, by number.
     pub fn iter(&self) -> impl Iterator<Item = &Lun> {
         self.slots.iter().flatten().filter(|lun| !lun.is_leaving)
     }
@@ -138,8 +138,7 @@ impl Luns {
     }
 
     /// Begins a session of `port`. A unit attention on each LUN reports a possible reset since the initiator's last
-    /// session: a
-    /// memory LUN is empty after a restart of the target.
+    /// session: a memory LUN is empty after a restart of the target.
     ///
     /// Returns the version from which on lists of nexuses have this one ([`Luns::take_nexuses`]).
     pub fn begin(&mut self, nexus: Nexus, port: Port) -> u64 {

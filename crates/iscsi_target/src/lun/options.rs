@@ -31,7 +31,7 @@ pub struct Options {
     pub read_only: bool,
     /// Bytes per logical block, if not the default of its kind.
     pub block_len_bytes: Option<u32>,
-    /// All memory of a memory LUN is taken at the start.
+    /// Allocates all memory of a memory LUN at the start.
     pub prealloc: bool,
     /// True for O_DIRECT; false or `None` for the page cache.
     pub direct: Option<bool>,

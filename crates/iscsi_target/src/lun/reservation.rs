@@ -1,13 +1,11 @@
 //! Reservations of a LUN: RESERVE and RELEASE (SPC-2 section 5.5.1) and persistent reservations (SPC-4 section 5.12).
 //!
 //! Persistent registrations belong to an initiator port, so they outlive its sessions. The last registration decides
-//! about
-//! persistence over a restart of the target (APTPL, see `kept.rs`). Changes return pairs of port and unit attention to
-//! the LUN.
+//! about persistence over a restart of the target (APTPL, see `kept.rs`). Changes return pairs of port and unit
+//! attention to the LUN.
 //!
 //! A change that is to be kept comes into force when it is on stable storage, and is dropped if it cannot be written.
-//! Later
-//! changes build on a pending one, and fail with it.
+//! Later changes build on a pending one, and fail with it.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -129,8 +127,8 @@ impl Reservations {
         self.state.persist
     }
 
-    /// A session begins. Returns the state to keep if it has adopted a registration; the adoption is in force already, so that
-    /// the session is not locked out by its own reservation meanwhile.
+    /// A session begins. Returns the state to keep if it has adopted a registration; the adoption is in force already,
+    /// so that the session is not locked out by its own reservation meanwhile.
     pub(super) fn begin(
         &mut self,
         nexus: Nexus,
@@ -258,8 +256,7 @@ impl Reservations {
     }
 
     /// Executes PERSISTENT RESERVE OUT; `can_keep` is true if the LUN has a file for reservations. Returns the state
-    /// that must be
-    /// kept before the change is in force; `None` if the change is in force at once.
+    /// that must be kept before the change is in force; `None` if the change is in force at once.
     pub(super) fn out(
         &mut self,
         nexus: Nexus,
@@ -286,8 +283,7 @@ impl Reservations {
     }
 
     /// Completes the write of a change. With `is_kept` the change and all before it come into force; otherwise the
-    /// change and all
-    /// later ones are dropped. Returns the changes that are in force now.
+    /// change and all later ones are dropped. Returns the changes that are in force now.
     pub(super) fn settle(&mut self, version: Version, is_kept: bool) -> Vec<Change> {
         let Some(place) = self.pending.iter().position(|pending| pending.version == version) else {
             return Vec::new();
@@ -373,8 +369,7 @@ impl Reservations {
     }
 
     /// Adjusts the reservation after a registration has ended. A reservation ends with its holder's registration; one
-    /// of an "all registrants"
-    /// type, with the last registration.
+    /// of an "all registrants" type, with the last registration.
     fn leave(&mut self, port: &Arc<Port>) -> Vec<Notice> {
         match &self.state.held {
             Some(held) if held.kind.is_held_by_all() => {
@@ -460,8 +455,9 @@ impl Reservations {
 }
 
 impl PersistentState {
-    /// Port whose registrations a session of `port` uses. Without CHAP a name and an ISID are all there is of an initiator, so
-    /// it uses those of a user, which remain that user's; of several users that of the holder, or the first.
+    /// Port whose registrations a session of `port` uses. Without CHAP a name and an ISID are all there is of an
+    /// initiator, so it uses those of a user, which remain that user's; of several users that of the holder, or the
+    /// first.
     fn owner(&self, port: &Arc<Port>) -> Arc<Port> {
         if port.user.is_some() || self.key(port).is_some() {
             return Arc::clone(port);

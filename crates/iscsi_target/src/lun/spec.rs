@@ -1,5 +1,4 @@
-//! Value of `--lun`: `KIND:WHERE[,OPTION]…`, such as `memory:4GiB` or
-//! `file:/srv/disk.img,ro,block=4096`.
+//! Value of `--lun`: `KIND:WHERE[,OPTION]…`, such as `memory:4GiB` or `file:/srv/disk.img,ro,block=4096`.
 //!
 //! The first comma ends the place; a comma that belongs to a path is written twice, as QEMU has it. The
 //! options are in `options.rs`. Only the text is read here; nothing is opened and no size is judged.
@@ -31,12 +30,12 @@ pub struct LunSpec {
 pub enum Source {
     /// `memory:SIZE`: zeros at first, gone with the process.
     Memory {
-        /// Its size.
+        /// Size of the memory.
         len: Bytes,
     },
     /// `null:SIZE`: reads return zeros, writes are discarded.
     Null {
-        /// Its size.
+        /// Reported size.
         len: Bytes,
     },
     /// `file:PATH`: an existing file.
@@ -51,7 +50,7 @@ pub enum Source {
     },
 }
 
-/// Why a LUN specification could not be read.
+/// Reason for which a LUN specification could not be read.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum SpecError {
     /// The word before the colon is no kind of LUN, or there is none.

@@ -6,8 +6,7 @@ use crate::backend::Backend;
 use crate::lun::Lun;
 
 /// Logical blocks per physical block, as a power of two. Only devices have physical blocks. A file has a granularity,
-/// which the
-/// block limits page reports; smaller writes to a file are not unsafe.
+/// which the block limits page reports; smaller writes to a file are not unsafe.
 pub(super) fn physical_block_exponent(lun: &Lun) -> u8 {
     match lun.backend() {
         Backend::Inline(_) => 0,

@@ -1,7 +1,7 @@
 //! INQUIRY: standard data of a LUN, and the vital product data pages 00, 80, 83, 86, B0, B1, B2.
 //!
-//! SPC-4 sections 6.6 and 7.8, SBC-4 section 6.6. A missing LUN answers with peripheral qualifier 3 and device
-//! type 1Fh, because initiators scan for LUNs with INQUIRY.
+//! SPC-4 sections 6.6 and 7.8, SBC-4 section 6.6. A missing LUN answers with peripheral qualifier 3 and device type
+//! 1Fh, because initiators scan for LUNs with INQUIRY.
 
 use block::TRANSFER_MAX_BYTES;
 use wire::scsi::{

@@ -1,14 +1,14 @@
 //! Meaning of a SCSI command for a LUN: decided here, executed by the serving loop.
 //!
-//! [`execute`] reads no socket and touches no block. It takes a command and returns an [`Outcome`]:
-//! a status, data to send, or an order to move or change bytes in a range that was checked completely. A
-//! command with parameter data is decided in two steps: [`execute`] checks the CDB and returns the length of the
-//! data, [`execute_with`] decides with the data. One file per group of commands; formats are in
-//! `wire::scsi`. The session computes residuals (expected against actual length).
+//! [`execute`] reads no socket and touches no block. It takes a command and returns an [`Outcome`]: a status, data to
+//! send, or an order to move or change bytes in a range that was checked completely. A command with parameter data is
+//! decided in two steps: [`execute`] checks the CDB and returns the length of the data, [`execute_with`] decides with
+//! the data. One file per group of commands; formats are in `wire::scsi`. The session computes residuals (expected
+//! against actual length).
 //!
-//! Order of checks (SAM-5 sections 5.14 and 5.15): existence of the LUN, pending unit attention, known
-//! operation code, reservation conflict, valid fields. INQUIRY, REPORT LUNS and REQUEST SENSE are
-//! answered for any LUN and are not held up by a unit attention.
+//! Order of checks (SAM-5 sections 5.14 and 5.15): existence of the LUN, pending unit attention, known operation code,
+//! reservation conflict, valid fields. INQUIRY, REPORT LUNS and REQUEST SENSE are answered for any LUN and are not held
+//! up by a unit attention.
 
 mod access;
 mod capacity;

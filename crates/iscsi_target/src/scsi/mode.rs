@@ -23,7 +23,7 @@ pub(super) struct Wanted {
 /// The subpage code that asks for a page with all its subpages; none here has any.
 const ALL_SUBPAGES: u8 = 0xff;
 
-/// All the data that is wanted.
+/// MODE SENSE data in full length.
 pub(super) fn sense(lun: &Lun, wanted: Wanted) -> Result<Vec<u8>, Sense> {
     if wanted.page_control == PageControl::Saved {
         return Err(Sense::SAVING_NOT_SUPPORTED);
@@ -122,7 +122,7 @@ fn values(lun: &Lun, page_control: PageControl) -> Vec<ModePage> {
     }
 }
 
-/// In ascending order, as the all-pages request wants them.
+/// Mode pages in ascending order, as the all-pages request needs them.
 fn pages(lun: &Lun, settings: Settings) -> Vec<ModePage> {
     vec![
         ModePage::ErrorRecovery { reallocate_writes: false, reallocate_reads: false },

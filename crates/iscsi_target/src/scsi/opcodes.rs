@@ -44,7 +44,7 @@ const VERIFIES: u8 = 0x16;
 const WRITES_AND_VERIFIES: u8 = 0x12;
 const IMMED: u8 = 0x02;
 
-/// By operation code and service action.
+/// Supported commands in order of operation code and service action.
 static COMMANDS: &[Command] = &[
     plain(code::TEST_UNIT_READY, &[]),
     plain(code::REQUEST_SENSE, &[0x01, 0, 0, 0xff]),

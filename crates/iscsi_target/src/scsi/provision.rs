@@ -22,10 +22,8 @@ pub(super) struct Same {
 
 /// Executes WRITE SAME. Only WRITE SAME (16) unmaps (LBPWS, not LBPWS10): initiators prefer it or UNMAP where both are
 /// offered. Test suites expect WRITE SAME (10) to unmap whatever block was sent, while SBC-4 requires a write unless
-/// unmapped
-/// blocks read back the same. A length of zero means all blocks to the end. Unmapped blocks read as zeros, so a block
-/// of
-/// zeros is unmapped and any other is written.
+/// unmapped blocks read back the same. A length of zero means all blocks to the end. Unmapped blocks read as zeros, so
+/// a block of zeros is unmapped and any other is written.
 pub(super) fn write_same(
     lun: &Lun,
     range: Blocks,
@@ -104,8 +102,7 @@ fn span(lun: &Lun, lba: u64, blocks: u32) -> ByteRange {
 }
 
 /// GET LBA STATUS data. Stores do not report holes, so every block is reported as mapped, which SBC-4 permits for
-/// unknown
-/// states.
+/// unknown states.
 pub(super) fn lba_status(lun: &Lun, lba: u64) -> Result<Vec<u8>, Sense> {
     if lba >= lun.blocks() {
         return Err(Sense::LBA_OUT_OF_RANGE);

@@ -29,16 +29,15 @@ pub(super) fn write(lun: &Lun, range: Blocks, fua: bool) -> Result<Outcome, Sens
     Ok(transfer(span, must_reach_medium(lun, fua)).map_or(Outcome::Good, Outcome::Write))
 }
 
-/// Executes PRE-FETCH without reading ahead: the kernel manages the page cache of a file, and memory needs no
-/// cache. CONDITION MET reports that there was room.
+/// Executes PRE-FETCH without reading ahead: the kernel manages the page cache of a file, and memory needs no cache.
+/// CONDITION MET reports that there was room.
 pub(super) fn pre_fetch(lun: &Lun, range: Blocks) -> Result<Outcome, Sense> {
     within(lun, range)?;
     Ok(Outcome::ConditionMet)
 }
 
 /// Executes SYNCHRONIZE CACHE: checks the range, but syncs the whole store, since stores keep no list of dirty blocks.
-/// IMMED
-/// is ignored: the status follows the sync.
+/// IMMED is ignored: the status follows the sync.
 pub(super) fn synchronize(lun: &Lun, range: Blocks) -> Result<Outcome, Sense> {
     within(lun, range)?;
     Ok(flush(lun))

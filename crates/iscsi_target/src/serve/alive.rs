@@ -54,9 +54,8 @@ impl Alive {
     }
 
     /// Judges a silent peer by the progress of its TCP: a peer that receives megabytes over a thin line has not reached
-    /// the ping
-    /// yet. If the connection is not read, because buffers are short or the peer does not take its responses, no answer
-    /// can arrive; then an acknowledgement by the peer's TCP, of the ping at least, counts as an answer.
+    /// the ping yet. If the connection is not read, because buffers are short or the peer does not take its responses,
+    /// no answer can arrive; then an acknowledgement by the peer's TCP, of the ping at least, counts as an answer.
     pub(super) fn judge(&mut self, now: Instant, rtt: Duration, acked_bytes: u64, is_read: bool) -> Verdict {
         if now.since(self.since) < PATIENCE.max(rtt * ROUND_TRIPS) {
             return Verdict::Fine;
@@ -88,7 +87,7 @@ mod tests {
         assert_eq!(alive.judge(at(9), MS, 0, true), Verdict::Fine);
         assert_eq!(alive.judge(at(10), MS, 0, true), Verdict::Ping);
         assert_eq!(alive.judge(at(15), MS, 0, true), Verdict::Fine, "it has as long to answer");
-        // Its TCP took the ping: that is not an answer, but worth another wait.
+        // The peer's TCP took the ping: that is no answer, but worth another wait.
         assert_eq!(alive.judge(at(20), MS, 48, true), Verdict::Fine);
         assert_eq!(alive.judge(at(30), MS, 48, true), Verdict::Gone);
     }
@@ -122,7 +121,7 @@ mod tests {
         let at = |s: u64| start + Duration::from_secs(s);
         let mut there = Alive::new(start);
         for minute in 0..10 {
-            // Its TCP takes the ping, and says nothing else.
+            // The peer's TCP takes the ping, and no answer comes.
             assert_eq!(there.judge(at(60 * minute + 10), MS, 48 * minute, false), Verdict::Ping, "{minute}");
             assert_eq!(there.judge(at(60 * minute + 20), MS, 48 * (minute + 1), false), Verdict::Fine);
         }

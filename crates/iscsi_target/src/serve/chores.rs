@@ -8,7 +8,7 @@ use super::jobs::Done;
 use crate::backend::Backend;
 use crate::lun::{Lun, Luns, Nexus};
 
-/// Something to do in a LUN in memory.
+/// A long operation on a LUN in memory.
 #[derive(Debug)]
 pub(super) struct Chore {
     pub(super) lun: Address,

@@ -1,6 +1,5 @@
 //! Claims of a target's connections to the lines that they share, and the allocated parts. A session has its weight
-//! however
-//! many connections it has: the claiming connections divide it, and idle ones take no part.
+//! however many connections it has: the claiming connections divide it, and idle ones take no part.
 
 use control::{Claim, Sharing};
 use event::Instant;
@@ -17,7 +16,7 @@ pub(super) struct Claims {
 #[derive(Clone, Copy, Debug)]
 struct Made {
     client: usize,
-    /// Its owner is the session.
+    /// Claim with the session as owner.
     claim: Claim,
 }
 

@@ -83,7 +83,7 @@ impl Link {
     }
 }
 
-/// One connection.
+/// A connection.
 pub(super) struct Client {
     connection: Connection<Place, Payload>,
     pub(super) link: Link,
@@ -300,8 +300,7 @@ impl Client {
                 shared.slots.log_in(self.link.peer.ip(), ticket);
             }
             // The last Login Response is the last PDU without digests; the target sends nothing else before the
-            // initiator's
-            // next request.
+            // initiator's next request.
             let is_on = |digest| digest == Digest::Crc32c;
             let params = sides[side].session.params_of(connection);
             let (header, data) = (params.header_digest, params.data_digest);
@@ -390,9 +389,9 @@ impl Client {
         self.connection.grant(bytes_per_s);
     }
 
-    /// The row of the table for a connection that has moved data since the last look, and how soon to look
-    /// again; the policy has seen it, and whether others move data too, and its decisions are in force, with a command window
-    /// of at most `most`. One that has not moved any gives memory back.
+    /// Samples a connection that has moved data since the last look: returns its row of the table, and the interval to
+    /// the next look. The policy gets the sample and `has_company` (other connections move data too); its decisions
+    /// take effect, with a command window of at most `most`. A connection that has moved no data releases memory.
     pub(super) fn sample(
         &mut self,
         now: Instant,
@@ -404,10 +403,8 @@ impl Client {
         let side = &mut sides[side];
         let moved = self.connection.received_payload_bytes() + self.connection.sent_payload_bytes();
         // In-flight data yields samples of the path until it has arrived. Sent bytes count as moved only when a whole
-        // PDU is out,
-        // which takes a new window several round trips, and never happens in an MTU black hole. A sending peer keeps
-        // its claim for
-        // a while after its data stops.
+        // PDU is out, which takes a new window several round trips, and never happens in an MTU black hole. A sending
+        // peer keeps its claim for a while after its data stops.
         let is_sending = self.is_under_way || self.beginning.is_some() || self.connection.is_sending();
         let is_at_rest = !is_sending && self.connection.claim_of_peer().is_none();
         if moved == self.seen_bytes && is_at_rest {
@@ -452,8 +449,8 @@ impl Client {
         self.connection.unsent_data().any(is_sent)
     }
 
-    /// Judges the liveness of the peer, and sends a ping to a silent one. A discovery session has no pings
-    /// (RFC 7143 section 4.3), and ends after a time without requests.
+    /// Judges the liveness of the peer, and sends a ping to a silent one. A discovery session has no pings (RFC 7143
+    /// section 4.3), and ends after a time without requests.
     pub(super) fn judge(&mut self, now: Instant, sides: &mut Slab<Side>) -> Verdict {
         let Some((side, connection)) = self.place() else { return Verdict::Fine };
         let side = &mut sides[side];

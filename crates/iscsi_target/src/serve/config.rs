@@ -21,7 +21,8 @@ use crate::lun::{LunError, LunSpec, Opening, RegisterError};
 pub struct InitiatorRights {
     /// Initiators that may log in; every one if empty.
     pub allowed: Vec<String>,
-    /// Initiators that may reset the target for all (TARGET COLD RESET). Another one may while its session is the only one.
+    /// Initiators that may reset the target for all (TARGET COLD RESET). Another one may while its session is the only
+    /// one.
     pub cold_reset: Vec<String>,
 }
 
@@ -73,8 +74,8 @@ pub struct LunSet {
 }
 
 impl Config {
-    /// Addresses to listen on, each with true if it takes IPv6 alone. `[::]` takes IPv4 as well, unless an IPv4 address has
-    /// its port.
+    /// Addresses to listen on, each with true if it takes IPv6 alone. `[::]` takes IPv4 as well, unless an IPv4 address
+    /// has its port.
     pub fn listening(&self) -> impl Iterator<Item = (SocketAddr, bool)> + '_ {
         let is_left = |port| {
             let has_it =

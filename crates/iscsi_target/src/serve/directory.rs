@@ -33,7 +33,7 @@ pub(super) struct Sessions {
     last_nexus: u64,
 }
 
-/// One session in the place of another.
+/// Session reinstatement: a new session in the place of an old one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Replaced {
     pub(super) old: u16,
@@ -71,7 +71,7 @@ impl Sessions {
         }
     }
 
-    /// Others may log in from now on; sessions that are there stay.
+    /// Sets the initiators that may log in from now on; open sessions stay.
     pub(super) fn set_allowed(&mut self, allowed: Vec<String>) {
         self.allowed = allowed;
     }
@@ -87,8 +87,7 @@ impl Sessions {
     }
 
     /// Closes a session; `nexus` is set if the session had begun. The initiator's next session waits for the calls of
-    /// this one, and
-    /// of sessions before it, that stores still execute.
+    /// this one, and of sessions before it, that stores still execute.
     pub(super) fn close(&mut self, tsih: u16, nexus: Option<Nexus>, is_busy: impl Fn(Nexus) -> bool) {
         let before = self.held.remove(&tsih).unwrap_or_default();
         if let Some(owner) = self.open.remove(&tsih) {
@@ -104,8 +103,7 @@ impl Sessions {
     }
 
     /// Delays the begin of session `tsih` until no store executes a call of `nexus`: a write of the old session must
-    /// not
-    /// arrive after a write of the new one.
+    /// not arrive after a write of the new one.
     pub(super) fn hold(&mut self, tsih: u16, nexus: Nexus) {
         if self.open.contains_key(&tsih) {
             self.held.entry(tsih).or_default().push(nexus);
@@ -148,8 +146,8 @@ impl Directory for Door<'_> {
         net::random::fill(bytes);
     }
 
-    /// RFC 7143 sections 6.3.1 and 6.3.4: to the same target, with the same name and ISID, by the same user. A connection
-    /// with a CID that is there takes its place, and needs no other.
+    /// RFC 7143 sections 6.3.1 and 6.3.4: to the same target, with the same name and ISID, by the same user. A
+    /// connection with a CID that is there takes its place, and needs no other.
     fn join(&mut self, candidate: &Candidate, tsih: u16) -> Result<Existing, Status> {
         let missing = Status::new(login_status::SESSION_DOES_NOT_EXIST);
         let owner = self.sessions.open.get(&tsih).filter(|owner| owner.end == InitiatorEnd::of(candidate));
@@ -178,8 +176,8 @@ impl Owner {
         Owner { end: InitiatorEnd::of(candidate), user }
     }
 
-    /// Returns true if a proof gives the right to this session. A session that needed none, before CHAP was configured, is
-    /// anybody's.
+    /// Returns true if a proof gives the right to this session. A session that needed none, before CHAP was configured,
+    /// is anybody's.
     fn admits(&self, proof: &Proof) -> bool {
         match (&self.user, proof) {
             (None, _) | (_, Proof::Pending) => true,
@@ -275,7 +273,7 @@ mod tests {
         assert_eq!(proofs.map(|proof| owner.admits(&proof)), [true, false, false, true]);
         let second = sessions.assign_tsih(&by_user("alice")).unwrap();
         assert_eq!(sessions.take_replaced(), [Replaced { old: first, new: second }]);
-        // One from before CHAP was configured is anybody's.
+        // A session from before CHAP was configured has no owner.
         let mut sessions = Sessions::new("iqn.t".to_owned(), vec![]);
         sessions.assign_tsih(&candidate("iqn.a", 1, false)).unwrap();
         sessions.assign_tsih(&by_user("alice")).unwrap();
@@ -344,7 +342,7 @@ mod tests {
         let other = sessions.assign_tsih(&candidate("iqn.b", 1, false)).unwrap();
         let second = sessions.assign_tsih(&candidate("iqn.a", 1, false)).unwrap();
         assert!(sessions.may_begin(other, 3, busy) && !sessions.may_begin(second, 4, busy));
-        // It gives up, and comes a third time.
+        // The initiator gives up, and logs in a third time.
         sessions.close(second, None, busy);
         let third = sessions.assign_tsih(&candidate("iqn.a", 1, false)).unwrap();
         assert!(!sessions.may_begin(third, 5, busy) && !sessions.may_begin(third, 5, busy));

@@ -1,6 +1,5 @@
 //! Orderly end of a target: no new connections, requests to log out (RFC 7143 section 11.9.1), completion of commands
-//! under
-//! way, and a time limit that no initiator can extend. Calls of a hanging store are awaited until another signal
+//! under way, and a time limit that no initiator can extend. Calls of a hanging store are awaited until another signal
 //! comes.
 
 use std::io;
@@ -61,7 +60,7 @@ impl Target {
         self.drain = Some(Drain { quiet, last: now + MOST });
     }
 
-    /// When to look again, or `None` when all is over.
+    /// Advances the end of the target; returns the time of the next step, or `None` when all connections are closed.
     pub(super) fn drain(&mut self, drain: Drain, now: Instant) -> Option<Instant> {
         if now >= drain.last && !self.clients.is_empty() {
             log(format_args!("{} connections are closed without a logout", self.clients.len()));
@@ -85,7 +84,8 @@ impl Target {
         }
     }
 
-    /// Waits for the calls that are under way, as no connection does any more; how many are left when a signal ends that.
+    /// Waits for the calls that are under way, as no connection does any more; how many are left when a signal ends
+    /// that.
     pub(super) fn wait_for_calls(&mut self) -> io::Result<usize> {
         let mut told_in = Some(CALLS);
         loop {

@@ -210,8 +210,7 @@ impl Sender for Active<'_> {
 
 impl Active<'_> {
     /// Returns true if nothing is left of a session or connection that the new one replaces. A connection joins its
-    /// session
-    /// here, so that the session does not end with the replaced connection.
+    /// session here, so that the session does not end with the replaced connection.
     fn may_begin(&mut self, admitted: &Admitted) -> bool {
         let Shared { sessions, management, .. } = &mut *self.shared;
         if !admitted.joins {
@@ -220,7 +219,7 @@ impl Active<'_> {
         if self.link.joining.is_none() {
             let found = self.sides.iter_mut().find(|(_, side)| side.tsih == admitted.tsih);
             let Some((index, side)) = found else {
-                // It has ended since the login.
+                // The session has ended since the login.
                 self.link.end = Some(End::Replaced);
                 return false;
             };

@@ -56,16 +56,14 @@ impl Side {
     }
 
     /// Returns true if a new connection may get its final Login Response: no connection with the same CID is open, and
-    /// no
-    /// store executes a call of a lost connection, which must not arrive after a write of the new one.
+    /// no store executes a call of a lost connection, which must not arrive after a write of the new one.
     pub(super) fn may_begin(&self, connection: ConnectionId) -> bool {
         self.session.is_only_with_its_cid(connection) && self.lingering.at_work.is_empty()
     }
 
-    /// Submits a call to a worker, except short reads from the page cache, which cost less than the handover.
-    /// A call that changes the medium waits for the calls of lost connections; reservations that are in force
-    /// are kept at once.
-    /// Write-through is decided here again: the cache may have been switched off while data arrived.
+    /// Submits a call to a worker, except short reads from the page cache, which cost less than the handover. A call
+    /// that changes the medium waits for the calls of lost connections; reservations that are in force are kept at
+    /// once. Write-through is decided here again: the cache may have been switched off while data arrived.
     pub(super) fn submit(&mut self, lun: Address, token: u64, mut call: Call, shared: &mut Shared) {
         let waits = matches!(&call, Call::Store(call) if !call.is_read());
         if !self.lingering.at_work.is_empty() && waits {

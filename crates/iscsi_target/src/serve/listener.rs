@@ -55,7 +55,7 @@ impl Target {
     pub(super) fn accept(&mut self, listener: usize, now: Instant) {
         // A listener stays ready while others wait in its backlog, so a bounded number per wake is fair.
         for _ in 0..64 {
-            // One that was closed a moment ago may still have been ready.
+            // A listener that was closed a moment ago may still have been ready.
             let Some(listener) = self.listeners.get(listener) else { return };
             let (stream, peer) = match listener.socket.accept() {
                 Ok(accepted) => accepted,

@@ -1,11 +1,9 @@
 //! Task management across sessions (SAM-5 section 7, RFC 7143 section 11.5): the tasks that a request ends, and the
-//! time of the
-//! response, which follows when no store executes a call of an ended task.
+//! time of the response, which follows when no store executes a call of an ended task.
 //!
 //! Tasks of the requesting session end at once, in the order of its PDUs. Tasks of other sessions end after its turn,
 //! before anything else is served. Queued calls are taken back from the workers. A call that a worker has begun cannot
-//! be
-//! cancelled, so the request waits for it, even if its session is gone by then.
+//! be cancelled, so the request waits for it, even if its session is gone by then.
 
 use std::collections::{HashMap, HashSet};
 
@@ -191,8 +189,7 @@ impl Side {
     }
 
     /// Returns true if the session may close the connections of all sessions (RFC 7143 section 11.5.1): as the only
-    /// session,
-    /// or by the configured initiator name.
+    /// session, or by the configured initiator name.
     fn may_reset(&self, shared: &Shared) -> bool {
         let is_it = |initiator: &String| name::is_same(initiator, &self.name);
         shared.luns.is_alone(self.nexus) || shared.cold_reset.iter().any(is_it)
@@ -222,7 +219,7 @@ impl Side {
         }
     }
 
-    /// Has the tasks of these sessions on a unit ended, for a request that waits for that.
+    /// Ends the tasks of these sessions on a unit; request `id` waits until they have ended.
     pub(super) fn preempt(&mut self, id: usize, lun: Address, only: Vec<Nexus>, shared: &mut Shared) {
         shared.management.wait_for_orphans(id, Some(lun));
         shared.management.others.push(Others {
@@ -284,8 +281,7 @@ impl Side {
     }
 
     /// Releases the payload of ended tasks. Request `id`, if there is one, waits for the calls that workers execute for
-    /// these
-    /// tasks.
+    /// these tasks.
     pub(super) fn let_go(&mut self, tasks: &[TaskId], id: Option<usize>, shared: &mut Shared) {
         self.note_ended(tasks);
         let mut resting: HashSet<TaskId> = tasks.iter().copied().collect();

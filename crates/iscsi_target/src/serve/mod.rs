@@ -1,10 +1,10 @@
 //! The serving loop: listens, logs initiators in, runs their commands on the LUNs. One loop, one thread,
 //! all sessions; stores that block are called by a pool of workers.
 //!
-//! `client` is one connection, `side` a session and its handling of PDUs, `exchange` joins the two. `transfer`
-//! is payload in transit, `budget` the memory for it, `room` a session's share of that memory. `parameters` is the
-//! parameter
-//! data of commands, `jobs` are blocking calls, `chores` long operations in memory, `path` the windows that paths need.
+//! `client` is one connection, `side` a session and its handling of PDUs, `exchange` joins the two. `transfer` is
+//! payload in transit, `budget` the memory for it, `room` a session's share of that memory. `parameters` is the
+//! parameter data of commands, `jobs` are blocking calls, `chores` long operations in memory, `path` the windows that
+//! paths need.
 
 mod alive;
 mod budget;
@@ -124,8 +124,7 @@ pub struct Target {
     most_clients: usize,
     /// Open sessions.
     sides: Slab<Side>,
-    /// Clients with work in this turn; `again` are the unfinished ones of the last turn, which come
-    /// behind.
+    /// Clients with work in this turn; `again` are the unfinished ones of the last turn, which come behind.
     dirty: Vec<usize>,
     again: Vec<usize>,
     /// Clients that the last turn of the loop had no time for: they come first.
@@ -579,8 +578,8 @@ impl Service for Target {
     }
 }
 
-/// Returns true if the command or the session of a job has ended. Reservations that are in force already are kept
-/// all the same, and a write that has begun is completed.
+/// Returns true if the command or the session of a job has ended. Reservations that are in force already are kept all
+/// the same, and a write that has begun is completed.
 fn is_over(sides: &Slab<Side>, job: &Job) -> bool {
     let is_kept = matches!(job.call, Call::Keep(_) | Call::Store(StoreCall::Write { done_bytes: 1.., .. }));
     let side = sides.get(job.side).filter(|side| side.nexus == job.nexus);

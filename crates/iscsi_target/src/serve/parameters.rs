@@ -71,7 +71,7 @@ impl Side {
         self.order(run.task, run.lun, 0, (order, None), shared);
     }
 
-    /// Has a worker do something for a command that came without data.
+    /// Submits a store call to a worker for a command without data.
     pub(super) fn store_call(&mut self, run: &Run, shared: &mut Shared, call: Call) {
         self.call(run.task, run.lun, 0, call, shared);
     }

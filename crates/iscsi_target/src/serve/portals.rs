@@ -1,5 +1,5 @@
-//! Portals of a target as SendTargets names them (RFC 7143 appendix C): addresses that its initiator can reach, as far as
-//! this end can know.
+//! Portals of a target as SendTargets names them (RFC 7143 appendix C): addresses that its initiator can reach, as far
+//! as this end can know.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -31,8 +31,7 @@ impl Portals {
     }
 
     /// Answer to SendTargets on a connection that has reached this host at `local`. Without configured addresses the
-    /// target names
-    /// the address that the initiator has reached.
+    /// target names the address that the initiator has reached.
     pub(super) fn named(&self, local: SocketAddr) -> Vec<DiscoveredTarget> {
         let reached = local.ip().to_canonical();
         let addresses = match self.given.is_empty() || reached.is_loopback() {

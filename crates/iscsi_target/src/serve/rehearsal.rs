@@ -1,6 +1,5 @@
 //! The loop's rules for memory and time without sockets, run from a script with a simulated clock: the subject of the
-//! fuzz
-//! target `serving`. The script acts as the sessions; after each step the guarantees of the rules are checked.
+//! fuzz target `serving`. The script acts as the sessions; after each step the guarantees of the rules are checked.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -27,7 +26,7 @@ struct Session {
     debt: Debt,
 }
 
-/// Everything that the rules decide about.
+/// State that the rules decide about.
 struct Rehearsal {
     budget: Budget,
     sessions: [Session; SESSIONS],
@@ -101,7 +100,8 @@ impl Rehearsal {
         }
     }
 
-    /// A turn with a costly request that takes so long: the session rests no longer than it took, nor than the longest rest.
+    /// A turn with a costly request that takes so long: the session rests no longer than it took, nor than the longest
+    /// rest.
     fn turn(&mut self, place: usize, cost: Duration) {
         let session = &mut self.sessions[place];
         if session.debt.rests(self.now) {

@@ -1,8 +1,8 @@
 //! A new configuration while the target serves.
 //!
-//! A separate thread reads and prepares the configuration, opens LUNs and binds addresses, so that the loop never
-//! waits for a disk or a name server. The loop then applies it as a whole, in steps that cannot fail, or not at all.
-//! Sessions stay. A removed LUN leaves when nothing is under way on it (`lun/inventory.rs`).
+//! A separate thread reads and prepares the configuration, opens LUNs and binds addresses, so that the loop never waits
+//! for a disk or a name server. The loop then applies it as a whole, in steps that cannot fail, or not at all. Sessions
+//! stay. A removed LUN leaves when nothing is under way on it (`lun/inventory.rs`).
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -281,8 +281,8 @@ impl Target {
         (strangers.iter().zip(peers).map(name).collect(), away)
     }
 
-    /// Has registrations written that sessions have adopted, and the register if it has changed, or could not be written;
-    /// returns the time to look again.
+    /// Starts the writes of adopted registrations, and of the register if it has changed or could not be written.
+    /// Returns the time to look again.
     pub(super) fn keep_sessions(&mut self, now: Instant) -> Instant {
         self.tell_bereft(now);
         for (number, save) in self.shared.luns.take_adoptions() {
@@ -303,7 +303,7 @@ impl Target {
         registrar.next_look(now)
     }
 
-    /// Says which sessions have no part in the registrations of their initiator's former user.
+    /// Logs the sessions that have no part in the registrations of their initiator's former user.
     fn tell_bereft(&mut self, now: Instant) {
         for Bereft { nexus, lun, user } in self.shared.luns.take_bereft() {
             let side = self.sides.iter().map(|(_, side)| side).find(|side| side.nexus == nexus);
@@ -319,14 +319,15 @@ impl Target {
         }
     }
 
-    /// A list of nexuses is written, or could not be: either way its sessions are served.
+    /// Completes a write of the register. The sessions are served whether it has succeeded or not.
     pub(super) fn finish_register(&mut self, now: Instant) {
         if let Some(version) = self.registrar.as_mut().and_then(|registrar| registrar.finish(now)) {
             self.shared.register_version = version;
         }
     }
 
-    /// The same at the end, when a write that has failed is not due yet; [`Target::wait_for_calls`] waits for it.
+    /// Starts a last write of the register at the end, even if the retry of a failed one is not due yet;
+    /// [`Target::wait_for_calls`] waits for it.
     pub(super) fn keep_sessions_at_last(&mut self) {
         let luns = &mut self.shared.luns;
         if let Some(registrar) = &mut self.registrar
@@ -401,7 +402,7 @@ fn prepare(serving: Serving, source: &dyn Reload) -> Result<Prepared, String> {
         measure(staying_luns.iter().map(|(number, served)| (**number, *served)))?;
     stays.extend(failed);
     let removed = leaving.into_keys().copied().collect();
-    // One that leaves may still write its reservations when another in its place has read them.
+    // A leaving LUN may still write its reservations after a successor has read them.
     let reserving = luns.iter().map(|(number, served)| (number, &served.spec)).chain(fresh);
     check_reservations(reserving, old.opening().state).map_err(|error| error.to_string())?;
     let mut closed: Vec<_> = old.listening().collect();

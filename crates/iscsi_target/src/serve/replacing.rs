@@ -1,5 +1,5 @@
-//! Stores that change under the numbers of LUNs: those that have grown, and those that come in the place of others, which
-//! sessions still take them for.
+//! Stores that change under the numbers of LUNs: those that have grown, and those that come in the place of others,
+//! which sessions still take them for.
 
 use super::log;
 use crate::lun::{Lun, LunSpec, Luns, Port, Served, Source};
@@ -12,7 +12,7 @@ pub(super) const NOT_CONNECTED: &str = "not connected";
 /// A LUN that has grown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Grown {
-    /// Its number.
+    /// LUN number.
     pub lun: u16,
     /// Size before, in bytes.
     pub before_bytes: u64,
@@ -23,7 +23,7 @@ pub struct Grown {
 /// A LUN that is closed to sessions that know another store in its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CutOff {
-    /// Its number.
+    /// LUN number.
     pub lun: u16,
     /// The sessions: initiator, ISID and address.
     pub sessions: Vec<String>,

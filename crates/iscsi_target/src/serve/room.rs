@@ -20,13 +20,13 @@ use super::{Shared, Target};
 const FEW_BYTES: usize = 4 << 20;
 
 impl Side {
-    /// A session that holds its share of buffers, or any while there are none left, is not read until some
-    /// are free. One whose initiator is filling a buffer is read as long as there is memory for the data: see `budget`.
-    /// A connection that does not listen to its answers is not read either. A session without buffers is never held up by
+    /// A session that holds its share of buffers, or any while there are none left, is not read until some are free.
+    /// One whose initiator is filling a buffer is read as long as there is memory for the data: see `budget`. A
+    /// connection that does not listen to its answers is not read either. A session without buffers is never held up by
     /// those of others.
     ///
-    /// Nor is one read that began a moment ago, until the register has its nexus: after a crash, the target closes a LUN
-    /// that was replaced only to nexuses in the register.
+    /// A session that began a moment ago is not read until the register has its nexus: after a crash, the target closes
+    /// a replaced LUN only to nexuses in the register.
     pub(super) fn may_read(&self, connection: ConnectionId, shared: &Shared) -> bool {
         if self.session.is_backed_up(connection) || self.register_version > shared.register_version {
             return false;
@@ -102,8 +102,8 @@ impl Target {
         }
     }
 
-    /// While answers that nobody reads, or logins, hold more memory than they may, closes the connections that hold most,
-    /// and a few more, so that this does not come again at once.
+    /// While answers that nobody reads, or logins, hold more memory than they may, closes the connections that hold
+    /// most, and a few more, so that this does not come again at once.
     pub(super) fn bound_unread(&mut self, now: Instant) {
         let Some(excess) = self.shared.unread.excess() else { return };
         let is_concerned =

@@ -37,7 +37,7 @@ pub(super) struct Side {
     pub(super) nexus: Nexus,
     pub(super) name: String,
     pub(super) tsih: u16,
-    /// Its number in the tables.
+    /// Number of the session in the tables.
     number: u64,
     /// The target it is logged in to; `None` for discovery.
     pub(super) iqn: Option<String>,
@@ -53,11 +53,11 @@ pub(super) struct Side {
     /// Commands that its share of buffers has room for, by the mean of those that needed one.
     pub(super) window_max: u32,
     pub(super) lingering: Lingering,
-    /// Its part of a line that it shares with other sessions.
+    /// Weight in the allocation of a line that sessions share.
     pub(super) weight: u32,
     /// Time that its requests have taken from others.
     pub(super) debt: Debt,
-    /// With it, requests are followed through the layers.
+    /// Trace of requests through the layers; `None` without one.
     pub(super) trail: Option<Trail>,
 }
 
@@ -296,7 +296,7 @@ impl Side {
             Outcome::Read(range) | Outcome::Write(range) if run.expected_bytes == 0 => {
                 self.answer(task, Status::GOOD, None, range.len_bytes);
             }
-            // It asks for data and expects to send some: neither is moved, and the residual says so.
+            // A read with W set in the PDU: no data is moved, and the residual reports that.
             Outcome::Read(_) => self.answer(task, Status::GOOD, None, 0),
             Outcome::Write(_) => {
                 self.answer(task, Status::CHECK_CONDITION, Some(Sense::WRONG_DIRECTION), 0);
@@ -304,7 +304,7 @@ impl Side {
         }
     }
 
-    /// Has the initiator fill a transfer.
+    /// Requests the data of a transfer from the initiator.
     pub(super) fn receive(&mut self, task: TaskId, token: u64, len_bytes: u32, shared: &mut Shared) {
         let early = self.session.take_early(task);
         if !early.is_empty() {
@@ -358,7 +358,7 @@ impl Side {
                     transfer.body = Body::Waiting(id);
                     self.preempt(id, lun, only, shared);
                 }
-                // It is not in force, so nobody's tasks end for it.
+                // The reservation is not in force, so no task ends for it.
                 Err(failure) => {
                     self.remove(token);
                     self.fail(task, lun, &failure, shared);
@@ -369,7 +369,7 @@ impl Side {
         }
         match (done.result, done.read) {
             (Ok(()), Some(buffer)) => self.send_read(done.token, buffer),
-            // Its initiator, or another, has switched the cache off meanwhile.
+            // An initiator has switched the write cache off meanwhile.
             (Ok(()), None) if transfer.is_cached && shared.luns.lun(lun).is_some_and(Lun::writes_through) => {
                 self.submit(lun, done.token, StoreCall::Flush.into(), shared);
             }

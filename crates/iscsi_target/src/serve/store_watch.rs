@@ -1,5 +1,5 @@
-//! Watch over the files of LUNs: deletion, renaming, replacement and truncation by other processes. A thread looks, because
-//! a file system may answer late. Each finding is one line in the log.
+//! Watch over the files of LUNs: deletion, renaming, replacement and truncation by other processes. A thread looks,
+//! because a file system may answer late. Each finding is one line in the log.
 
 use std::collections::HashMap;
 use std::io;
@@ -51,7 +51,7 @@ impl StoreWatch {
     }
 }
 
-/// Its thread is not waited for: it may hang with a file system.
+/// The thread is not joined: it may hang with a file system.
 impl Drop for StoreWatch {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Release);

@@ -1,5 +1,5 @@
-//! Trace of a session's requests at the target, from the socket to the store and back: the rows `far`
-//! of the tables `layers` and `pdus`.
+//! Trace of a session's requests at the target, from the socket to the store and back: the rows `far` of the tables
+//! `layers` and `pdus`.
 //!
 //! The trace records events with their times and decides nothing; a session without a trace works the same.
 
@@ -39,7 +39,7 @@ struct Arrival {
     came: Instant,
     /// End of the PDU in the stream, once the PDU is complete.
     end: u64,
-    /// When data of it came last.
+    /// Time of the last arrival of data.
     data: Instant,
 }
 
@@ -102,7 +102,7 @@ impl Trail {
         let last = self.last.as_mut().filter(|last| last.id.itt == itt);
         let mut cmd_sn = None;
         if end.is_none() && data.is_none() {
-            // It moves nothing here.
+            // The PDU moves no data of this command.
         } else if let Some(waiting) = last.or_else(|| self.early.get_mut(&itt)) {
             (waiting.end, waiting.data) = (end.unwrap_or(waiting.end), data.unwrap_or(waiting.data));
             cmd_sn = Some(waiting.id.cmd_sn);
@@ -157,7 +157,7 @@ impl Trail {
         self.ledger.stamped(stamped);
     }
 
-    /// One of its connections is gone.
+    /// Removes the traces of a closed connection.
     pub(super) fn leave(&mut self, cid: u16) {
         self.ledger.leave(u32::from(cid));
     }
@@ -177,7 +177,7 @@ impl Side {
         }
     }
 
-    /// It is a request to read or write.
+    /// Begins the trace of a read or write.
     pub(super) fn note_request(&mut self, run: &Run, op: Op, range: &scsi::Transfer, len_bytes: u32) {
         let Some(trail) = &mut self.trail else { return };
         let Some(Arrival { id, came, end, data }) = trail.running.take() else { return };

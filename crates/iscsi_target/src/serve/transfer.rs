@@ -75,7 +75,7 @@ impl Body {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) token: u64,
-    /// From the start of the transfer.
+    /// Offset from the start of the transfer.
     pub(super) offset_bytes: u32,
 }
 

@@ -1,9 +1,8 @@
-//! Time of turns: one of a session, one of the loop over all of them, and the debt of a session whose requests cost more
-//! time than their bytes say.
+//! Time of turns: one of a session, one of the loop over all of them, and the debt of a session whose requests cost
+//! more time than their bytes say.
 //!
 //! PDUs and bytes bound the cost of moving data. A request that is looked up, built or managed may cost a thousand
-//! times as
-//! much: after each of these the clock is read. Data transfer needs no such reading.
+//! times as much: after each of these the clock is read. Data transfer needs no such reading.
 
 use std::time::Duration;
 

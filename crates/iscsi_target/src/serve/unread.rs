@@ -1,10 +1,8 @@
 //! Memory of connections for requests that peers have not finished and responses that they have not read: partial
-//! requests, logins,
-//! and queued responses. Each connection has a bound of its own; the bounds here are those of all connections and,
-//! before the
-//! login, of one address. Above a bound the connections that hold most are closed, so that a crowd loses its own
-//! sessions and
-//! never takes the target down. Data of commands ahead of their turn has a bound of the same kind.
+//! requests, logins, and queued responses. Each connection has a bound of its own; the bounds here are those of all
+//! connections and, before the login, of one address. Above a bound the connections that hold most are closed, so that
+//! a crowd loses its own sessions and never takes the target down. Data of commands ahead of their turn has a bound of
+//! the same kind.
 
 use std::collections::HashMap;
 
@@ -14,7 +12,7 @@ use super::end::End;
 
 /// Memory of connections that have not logged in.
 const LOGIN_MAX_BYTES: usize = 64 << 20;
-/// Of those the memory of one address, so that it never costs others their login.
+/// Memory of connections of one address that have not logged in: one address never costs others their login.
 const LOGIN_OF_ONE_MAX_BYTES: usize = LOGIN_MAX_BYTES / 4;
 /// Memory of sessions' connections. Payload is bounded by the budget of buffers.
 const ANSWERS_MAX_BYTES: usize = 128 << 20;
@@ -174,7 +172,7 @@ mod tests {
         assert_eq!(all.excess(), None);
         all.change(peer(7), nothing, Unread::Login(3));
         assert_eq!(all.excess(), of_all(Unread::Login(3)));
-        // It has logged in.
+        // The connection has logged in.
         all.change(peer(7), Unread::Login(3), Unread::Answers(5));
         assert_eq!(all.excess(), of_all(Unread::Answers(5)));
         all.leave(peer(7), Unread::Answers(5));

@@ -15,7 +15,7 @@ pub(super) struct Waiting<T> {
 #[derive(Debug)]
 struct Entry<T> {
     due: Instant,
-    /// Of two with the same time the first comes first.
+    /// Order of entries with the same time.
     nth: u64,
     thing: T,
 }
@@ -43,7 +43,7 @@ impl<T> Waiting<T> {
         taken.into_iter().map(|Reverse(entry)| entry.thing).collect()
     }
 
-    /// When the next is due.
+    /// Time at which the next entry is due.
     pub(super) fn next_due(&self) -> Instant {
         self.heap.peek().map_or(Instant::FAR_FUTURE, |Reverse(entry)| entry.due)
     }

@@ -1,5 +1,4 @@
-//! Periodic checks of connections: TCP_INFO of active ones, and liveness of silent
-//! ones.
+//! Periodic checks of connections: TCP_INFO of active ones, and liveness of silent ones.
 
 use std::time::Duration;
 
@@ -11,8 +10,7 @@ use super::alive::Verdict;
 use super::claims::Claims;
 use super::end::End;
 
-/// Largest mean cost of one look, as part of the interval between two looks. The system call takes a few
-/// microseconds.
+/// Largest mean cost of one look, as part of the interval between two looks. The system call takes a few microseconds.
 const LOOK_SHARE: Duration = Duration::from_micros(30);
 
 /// Interval of the search for silent peers.
@@ -44,8 +42,7 @@ impl Target {
         self.next_roll_call = if is_alone { Instant::FAR_FUTURE } else { now + ROLL_CALL_EVERY };
     }
 
-    /// Looks at every connection that moves data: its TCP_INFO goes to the policy and to
-    /// the table.
+    /// Looks at every connection that moves data: its TCP_INFO goes to the policy and to the table.
     pub(super) fn sample(&mut self, now: Instant) {
         let mut failed = Vec::new();
         let mut busy = 0;
@@ -89,7 +86,7 @@ impl Target {
         for (index, part) in claims.share(&mut self.sharing, now) {
             self.clients[index].grant(part);
         }
-        // One lone sender alone needs nobody to hold it back.
+        // A single lone sender needs no joint limit.
         let ring = self.sharing.ring().filter(|_| has_company || met.len() != 1);
         let (rate, depth_bytes) = ring.unzip();
         self.gate.set(rate, depth_bytes.unwrap_or(0));
@@ -118,8 +115,7 @@ impl Target {
 }
 
 /// Interval to the next look at `busy` connections, of which one wants it after `soonest`. Each look costs a system
-/// call, so
-/// many connections are looked at less often.
+/// call, so many connections are looked at less often.
 fn look_again(busy: u32, soonest: Duration) -> Duration {
     match busy {
         0..100 => soonest.max(LOOK_SHARE * busy),

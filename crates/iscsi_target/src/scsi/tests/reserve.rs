@@ -122,7 +122,7 @@ fn reserve_and_release() {
         }
         assert!(!room.may(B, &READ), "what is another's is not released");
         assert!(room.may(A, &[release]) && room.may(B, &READ));
-        // It ends with its session, and with a reset.
+        // The RESERVE ends with its session, and with a reset.
         assert!(room.may(B, &[reserve]));
         room.luns.end(B, true);
         assert!(room.may(A, &[reserve]));
@@ -238,7 +238,7 @@ fn preempt_and_clear() {
         room.out(B, action, 1, (2, 5), &gone(A));
         assert_eq!((room.held(), room.keys().1), (Some((2, 1)), vec![2]));
         room.told(A, 0x05);
-        // Of one that all hold, zero means everybody else.
+        // For an "all registrants" type a key of zero means all other registrants.
         room.done(B, ReserveOut::Release, 1, (2, 0));
         room.done(A, ReserveOut::Register, 0, (0, 1));
         room.done(B, ReserveOut::Reserve, 8, (2, 0));
@@ -271,7 +271,7 @@ fn what_removes_registrations_alone_needs_no_type_and_may_remove_its_own() {
     assert_eq!(room.keys().1, [0; 0]);
     room.told(A, 0x05);
     assert_eq!(room.run(B, &[0; 6]), Outcome::Good, "it knows");
-    // One that all hold is there as long as one of them is.
+    // An "all registrants" reservation lasts as long as one registration does.
     room.done(A, ReserveOut::Register, 0, (0, 1));
     room.done(B, ReserveOut::Register, 0, (0, 2));
     room.done(A, ReserveOut::Reserve, 7, (1, 0));
@@ -347,7 +347,7 @@ fn what_outlives_the_target() {
     out(&mut room, C, ReserveOut::RegisterAndIgnore, 0, (0, 0), false);
     out(&mut room, C, ReserveOut::Register, 0, (0, 0), false);
 
-    // Its lock has to go first.
+    // The lock of the file has to go first.
     drop(room);
     let mut room = Room::of(&spec);
     assert_eq!(capabilities(&mut room), (1, 1));

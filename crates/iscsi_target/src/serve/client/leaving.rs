@@ -16,8 +16,8 @@ impl Client {
         }
     }
 
-    /// Takes the connection's traces out of the shared state, and its session with the last one; `is_logout` is a logout of
-    /// the initiator's own accord.
+    /// Takes the connection's traces out of the shared state, and its session with the last one; `is_logout` is a
+    /// logout of the initiator's own accord.
     pub(in crate::serve) fn leave(&mut self, sides: &mut Slab<Side>, shared: &mut Shared, is_logout: bool) {
         if let Some(advice) = self.connection.advice() {
             log(format_args!("{}: {advice}", self.link.name));

@@ -68,7 +68,7 @@ fn the_user_that_has_adopted_a_registration_is_kept() {
     }
     assert!(!room.luns.is_keeping(0) && room.keys() == (1, vec![8]));
 
-    // Its lock has to go first.
+    // The lock of the file has to go first.
     drop(room);
     let mut room = Room::of(&spec);
     room.begin_as(bobs, alices, Some("bob"));
