@@ -35,7 +35,7 @@ pub(super) fn log_some(
 }
 
 struct Log {
-    /// Lines since the last one that was taken.
+    /// Lines dropped since the last one that was written.
     left_out: AtomicU64,
 }
 
@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// The reader has gone to sleep: nobody waits for it, and it learns how much it has missed.
+    // The reader sleeps: writers do not wait, and a later line reports the number of dropped lines.
     #[test]
     fn a_reader_that_does_not_read_holds_nobody_up() {
         let (mut reader, writer) = io::pipe().unwrap();

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub struct Nexus(pub u64);
 
 /// An initiator port (RFC 7143 section 4.4.1): the initiator's end of an I_T nexus. Names and ISIDs are no secrets, so
-/// the ports of two CHAP users are two ports, whatever they call themselves.
+/// ports of different CHAP users are different ports even with equal names.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Port {
     /// Name of the initiator.
@@ -68,8 +68,8 @@ pub enum Attention {
 #[derive(Debug, Default)]
 pub(super) struct Attentions {
     pending: BTreeMap<Nexus, Pending>,
-    /// Resets of the LUN. They concern all sessions, and each looks at them when it asks for its conditions: a reset of
-    /// all LUNs must not cost time for each session of each.
+    /// Number of resets of the LUN. Each session compares this number when it takes its conditions: a reset of all LUNs
+    /// must not cost time per session and LUN.
     resets: u64,
 }
 
@@ -96,14 +96,14 @@ impl Attentions {
         self.pending.remove(&nexus);
     }
 
-    /// Tells all sessions that `concerns` holds for.
+    /// Raises a unit attention for all sessions for which `concerns` is true.
     pub(super) fn raise(&mut self, attention: Attention, concerns: impl Fn(Nexus) -> bool) {
         for (_, pending) in self.pending.iter_mut().filter(|(nexus, _)| concerns(**nexus)) {
             pending.add(attention);
         }
     }
 
-    /// Tells all sessions of a reset.
+    /// Raises the unit attention of a reset for all sessions.
     pub(super) fn raise_reset(&mut self) {
         self.resets += 1;
     }

@@ -80,7 +80,7 @@ pub enum LunError {
         /// Cause: the memory cannot be allocated.
         source: MemoryError,
     },
-    /// A memory LUN whose size does not make whole blocks.
+    /// The size of a memory LUN is no positive multiple of the block size.
     #[error(
         "LUN {number} ({spec}): {len_bytes} bytes is not a positive multiple of the block size of {block_len_bytes} bytes"
     )]

@@ -24,11 +24,11 @@ pub struct Served {
     pub blocks: u64,
     /// Bytes of a block.
     pub block_len_bytes: u32,
-    /// The store, if it can change its size by itself.
+    /// Store whose size may change; `None` for a volatile one.
     pub store: Option<Arc<dyn BlockingStore>>,
 }
 
-/// A nexus that knows another store than the one that is there, or is to come.
+/// A nexus that knows another store under a number than the present or coming one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stranger {
     /// Initiator name and ISID.
@@ -119,7 +119,7 @@ impl Luns {
         lun.is_some_and(|lun| lun.reservations.is_keeping())
     }
 
-    /// The numbers of those that are leaving.
+    /// Numbers of the leaving LUNs.
     pub fn leaving(&self) -> Vec<u16> {
         let leaving = self.slots.iter().flatten().filter(|lun| lun.is_leaving);
         leaving.map(|lun| lun.number).collect()
@@ -172,8 +172,7 @@ impl Luns {
         self.nexuses.has_news()
     }
 
-    /// The nexuses that know another store than `next`, which is to come under its number. Those that it is closed to
-    /// already are not among them.
+    /// Nexuses that know another store than `next` under its number, except those that the number is closed to already.
     pub fn strangers_to(&self, next: &Lun) -> Vec<Stranger> {
         let current = self.current.0.get(&next.number);
         self.strangers(self.nexuses.strangers(next.number, current, &next.known()))

@@ -38,7 +38,7 @@ pub struct Keeper {
     saved: Mutex<Saved>,
 }
 
-/// Workers may come in another order than the commands did.
+/// State of the file. Workers may write changes in another order than that of their commands.
 #[derive(Debug, Default)]
 struct Saved {
     /// Number of the version in the file.
@@ -292,7 +292,7 @@ pub(super) fn parse_user(words: &[&str]) -> Option<Option<String>> {
     }
 }
 
-/// Names are one word in the file, whatever an initiator has put into them.
+/// Encodes an initiator name, with any characters, as one word of the file.
 pub(super) fn escape(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'%';
     name.bytes()

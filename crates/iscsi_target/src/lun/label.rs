@@ -84,7 +84,7 @@ pub(super) enum Place<'a> {
 
 const ATTRIBUTE: &CStr = c"user.farlun.identity";
 
-/// Further looks for an identity that another target has created.
+/// Most further attempts to read an identity that another target has created.
 const REREADS_MAX: u32 = 2;
 
 impl Label {

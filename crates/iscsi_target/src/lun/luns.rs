@@ -127,7 +127,7 @@ impl Luns {
         self.slots.iter().flatten().filter(|lun| !lun.is_leaving)
     }
 
-    /// The files of those that are in one, by number.
+    /// Watched files of LUNs with a file, by number.
     pub fn watched(&self) -> Vec<(u16, Arc<Watched>)> {
         let watched = |lun: &Lun| match lun.backend() {
             Backend::Blocking(store) => store.watched(),

@@ -43,7 +43,7 @@ pub(super) struct Nexuses {
     last_end: u64,
     /// Number of the last change.
     version: u64,
-    /// The last one that [`Nexuses::take`] has returned.
+    /// Version of the last list returned by [`Nexuses::take`].
     taken: u64,
 }
 
@@ -126,7 +126,8 @@ impl Nexuses {
         }
     }
 
-    /// Without CHAP an initiator that logs out is the one that had a user before.
+    /// Forgets the nexuses without a session of all users with this name and ISID: without CHAP, the initiator that
+    /// logs out may be any of these users.
     fn forget_users(&mut self, port: &Port) {
         if port.user.is_some() {
             return;
@@ -157,7 +158,7 @@ impl Nexuses {
         self.update(|stores| with_new(stores, current));
     }
 
-    /// A store has grown: those that have a session and know it know its size.
+    /// Records a larger size of a store for the nexuses with a session that know the store.
     pub(super) fn grow(&mut self, number: u16, now: KnownStore) {
         self.update(|stores| match stores.0.get(&number) {
             Some(known) if known.is_still(&now) && *known != now => {

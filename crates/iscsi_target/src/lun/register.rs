@@ -1,5 +1,5 @@
-//! The sessions of a target, kept in its state folder, so that after a restart a store that has come in the place of
-//! another stays closed to those that know the old one.
+//! Nexuses of a target, kept in the state folder. After a restart, a LUN with another store than before stays closed to
+//! the nexuses that know the old store.
 //!
 //! One text file per target: the stores, and below them the nexuses that know them, with a checksum at the end. An
 //! unreadable file keeps the target from starting: to forget a nexus is to let its initiator write into another disk.

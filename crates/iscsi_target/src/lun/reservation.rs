@@ -455,9 +455,9 @@ impl Reservations {
 }
 
 impl PersistentState {
-    /// Port whose registrations a session of `port` uses. Without CHAP a name and an ISID are all there is of an
-    /// initiator, so it uses those of a user, which remain that user's; of several users that of the holder, or the
-    /// first.
+    /// Port whose registrations a session of `port` uses. Without CHAP an initiator is known by name and ISID alone, so
+    /// the session uses the registrations of a user, which remain that user's; of several users, those of the holder or
+    /// the first.
     fn owner(&self, port: &Arc<Port>) -> Arc<Port> {
         if port.user.is_some() || self.key(port).is_some() {
             return Arc::clone(port);

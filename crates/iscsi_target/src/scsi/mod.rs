@@ -82,7 +82,7 @@ pub struct Transfer {
     pub fua: bool,
 }
 
-/// Operation codes of the commands that every LUN answers, even one that is not there.
+/// Operation codes of the commands that are answered for any LUN, even a missing one.
 const ALWAYS_ANSWERED: [u8; 3] = [REQUEST_SENSE, INQUIRY, REPORT_LUNS];
 const REQUEST_SENSE: u8 = 0x03;
 const INQUIRY: u8 = 0x12;

@@ -20,7 +20,7 @@ pub(super) struct Wanted {
     pub(super) subpage: u8,
 }
 
-/// The subpage code that asks for a page with all its subpages; none here has any.
+/// Subpage code for a page with all its subpages; no page here has subpages.
 const ALL_SUBPAGES: u8 = 0xff;
 
 /// MODE SENSE data in full length.
@@ -102,7 +102,7 @@ pub(super) fn select(lun: &mut Lun, nexus: Nexus, list: List, data: Option<&[u8]
     Ok(if loses_cache { flush(lun) } else { Outcome::Good })
 }
 
-/// The pages that a MODE SENSE asks for.
+/// Mode pages with the values that the page control field selects.
 fn values(lun: &Lun, page_control: PageControl) -> Vec<ModePage> {
     let cache = lun.backend().has_write_cache();
     match page_control {

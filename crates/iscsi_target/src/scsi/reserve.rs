@@ -48,7 +48,7 @@ pub(super) fn write(lun: &mut Lun, nexus: Nexus, out: Out, data: Option<&[u8]>) 
         _ if out.scope != WHOLE_LUN => Err(Sense::invalid_field(2, Some(7))),
         kind => kind.ok_or(Sense::invalid_field(2, Some(3))),
     };
-    // Those that preempt may make none (SPC-4 5.12.11.2.4).
+    // PREEMPT may make no reservation, and then ignores scope and type (SPC-4 5.12.11.2.4).
     if matches!(out.action, ReserveOut::Reserve | ReserveOut::Release) {
         kind?;
     }

@@ -1,8 +1,8 @@
 //! Liveness of silent initiators. A silent initiator gets a NOP-In ping; without an answer it counts as gone, and its
 //! session, memory and reservations are freed.
 //!
-//! TCP notices a host that is gone by itself, but only while it has something to send, or after a minute of probes;
-//! and a peer whose kernel answers and whose program does not is alive to TCP for ever.
+//! TCP detects a lost host only while it has data to send, or after a minute of probes. A peer whose kernel answers and
+//! whose program hangs stays alive to TCP for ever.
 
 use std::time::Duration;
 

@@ -26,8 +26,8 @@ pub(super) const LITTLE_BYTES: usize = 64 << 10;
 const SHARE_MIN_BYTES: usize = 4 << 20;
 /// A session does not come to hold more than so many shares by several requests.
 const SHARES_MAX: usize = 4;
-/// A LUN that holds more than so many times the free memory gets no more, where others are in use: one whose store
-/// hangs has three quarters at most.
+/// Largest ratio of a LUN's buffers to the free memory while other LUNs are in use: a LUN with a hanging store takes
+/// three quarters at most.
 const LUN_PARTS: usize = 3;
 /// Reserve for writes that lack data while memory is short, and data that a session may announce then.
 pub(super) const FINISH_BYTES: usize = LONGEST_BYTES;
@@ -65,10 +65,10 @@ pub(super) struct Holdings {
     pub(super) filling: usize,
     lacking_bytes: usize,
     reserved_bytes: usize,
-    /// Data that have come for its writes, in all and up to the last look.
+    /// Data received for writes, in total and up to the last look.
     brought_bytes: u64,
     seen_bytes: u64,
-    /// Last look at which data had come.
+    /// Time of the last look at which data had arrived.
     since: Instant,
 }
 
@@ -134,8 +134,8 @@ impl Budget {
         part.get_or_insert_with(|| all.part())
     }
 
-    /// Bound of memory for a request; `None` if its session holds too much. The less a session has and wants, the
-    /// nearer it may come to the end of the memory.
+    /// Bound of memory for a request; `None` if its session holds too much. The less a session holds and requests, the
+    /// higher the bound.
     fn most_bytes(own: &Holdings, wish: Wish) -> Option<usize> {
         let Wish { len_bytes, share_bytes, .. } = wish;
         match own.held_bytes + len_bytes as usize {
@@ -255,8 +255,8 @@ impl Holdings {
         }
     }
 
-    /// The time for which data of a transfer have failed to come, after [`Holdings::look`]. Data that are behind others
-    /// of their session are not late as long as those come.
+    /// Time for which the data of a transfer have failed to arrive, after [`Holdings::look`]. Data behind other data of
+    /// their session are not late as long as those arrive.
     pub(super) fn late(&self, filled: &mut Filled, now: Instant, is_read: bool) -> Duration {
         let has_come = std::mem::replace(&mut filled.seen_bytes, filled.arrived_bytes) != filled.seen_bytes;
         if filled.since == Instant::ZERO || !is_read || has_come && self.is_brisk(now) {
@@ -298,7 +298,7 @@ mod tests {
         write.0.count(write.1.arrived_bytes as usize);
     }
 
-    /// Two sessions announce all that they may and send nothing: others read and write all the same.
+    /// Two sessions announce the most permitted and send nothing: others read and write all the same.
     #[test]
     fn announced_data_shut_nobody_out() {
         let mut budget = Budget::new(0);
@@ -403,7 +403,7 @@ mod tests {
         assert_eq!(look(&mut budget, &mut own, 15, 1, true), (5, 5), "a byte is no progress");
         assert_eq!(look(&mut budget, &mut own, 30, 1, true), (20, 20));
         assert_eq!(look(&mut budget, &mut own, 35, 0, false), (0, 0), "it is not read");
-        // All that was before the second has come, and more.
+        // All data before the second transfer's have arrived, and more.
         own.brought_bytes += 16 << 20;
         assert_eq!(look(&mut budget, &mut own, 40, 8192, true), (0, 5));
         own.brought_bytes += 16 << 20;

@@ -1,5 +1,5 @@
-//! Long work on LUNs in memory: done by the loop itself, a slice in each turn, so that nobody waits for more
-//! than a slice. It ends like a call into a store, with a [`Done`].
+//! Long operations on LUNs in memory, executed by the loop itself, one slice per turn, so that no session waits for
+//! more than a slice. A chore ends like a call into a store, with a [`Done`].
 
 use block::{Buffer, Composite, FairQueue};
 use wire::scsi::Lun as Address;

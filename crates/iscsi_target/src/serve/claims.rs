@@ -27,7 +27,7 @@ impl Claims {
             .extend(claim.map(|claim| Made { client, claim: Claim { owner: session, weight, ..claim } }));
     }
 
-    /// Nobody claims anything.
+    /// Returns true without any claim.
     pub(super) fn is_empty(&self) -> bool {
         self.made.is_empty()
     }

@@ -53,8 +53,7 @@ pub struct Config {
     pub weights: BTreeMap<String, u32>,
     /// Compatibility settings of sending.
     pub compat: Compat,
-    /// Commands that a session may have open at most, whatever its path needs; 1 … 2^31 − 1 (RFC 7143 section
-    /// 4.2.2.1).
+    /// Most open commands of a session, however many its path needs; 1 … 2^31 − 1 (RFC 7143 section 4.2.2.1).
     pub window: Option<u32>,
     /// Folder for the tables `sockets`, `layers` and `pdus`; `None` disables the trace.
     pub trace: Option<PathBuf>,

@@ -19,16 +19,16 @@ use crate::lun::Nexus;
 #[derive(Debug)]
 pub(super) struct Sessions {
     iqn: String,
-    /// Initiators that may log in; everybody if empty.
+    /// Initiators that may log in; all if empty.
     allowed: Vec<String>,
     open: HashMap<u16, Owner>,
-    /// Sessions whose initiator has come again, and the sessions that take their place.
+    /// Sessions to be reinstated, and the new sessions in their place.
     replaced: Vec<Replaced>,
     /// Nexuses whose calls must return before these sessions begin.
     held: HashMap<u16, Vec<Nexus>>,
-    /// Sessions that are gone while stores are still at work for them, and whose they were.
+    /// Closed sessions with calls that stores still execute, and their owners.
     lingering: HashMap<Nexus, Owner>,
-    /// Clients whose login waits for one of them.
+    /// Clients with a login that waits for a nexus to come to rest.
     waiting: HashMap<Nexus, Vec<usize>>,
     last_nexus: u64,
 }
@@ -96,7 +96,7 @@ impl Sessions {
         }
     }
 
-    /// No store is at work any more for a session that is gone; the clients whose logins have waited for that.
+    /// Notes that the last call of a closed session has returned. Returns the clients whose logins have waited for it.
     pub(super) fn came_to_rest(&mut self, nexus: Nexus) -> Vec<usize> {
         self.lingering.remove(&nexus);
         self.waiting.remove(&nexus).unwrap_or_default()
@@ -229,7 +229,7 @@ impl Sessions {
         Ok(tsih)
     }
 
-    /// A handle that nobody can guess: the next free one from a random number on.
+    /// Unpredictable TSIH: the next free one from a random number on.
     fn free_tsih(&self) -> Option<u16> {
         let mut random = [0; 2];
         net::random::fill(&mut random);

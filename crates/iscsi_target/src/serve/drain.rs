@@ -124,7 +124,7 @@ impl Target {
             && !client.awaits_login()
         {
             client.announce_drop(&mut self.sides);
-            // Whatever it comes to, it is closed.
+            // The result of the turn does not matter: the connection is closed.
             let _ = client.turn(&self.poll, &mut self.sides, &mut self.shared);
         }
         self.close(index, end, now);

@@ -1,4 +1,4 @@
-//! Sockets that connections come in by.
+//! Listening sockets.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -20,7 +20,7 @@ use super::{LISTENER_TOKENS, ServeError, Target};
 /// Pause of accepting after an error of accept.
 const LISTEN_AGAIN: Duration = Duration::from_millis(100);
 
-/// A socket that connections come in by.
+/// A listening socket.
 pub(super) struct Listener {
     /// Configured address; its port may be 0, unlike the port of the socket.
     pub(super) wanted: SocketAddr,
@@ -114,7 +114,7 @@ impl Target {
         }
     }
 
-    /// Out of descriptors, a waiting connection would wake us for ever: look again in a moment.
+    /// Stops accepting for a moment: without free descriptors, a waiting connection would wake the loop for ever.
     fn rest_listeners(&mut self, now: Instant) {
         for listener in &self.listeners {
             let _ = self.poll.remove(listener.socket.as_fd());

@@ -1,5 +1,4 @@
-//! Commands that come with data of their own, and those that work on a range: received, looked at again,
-//! carried out.
+//! Commands with parameter data, and commands on a range: reception of the data, second decision, execution.
 
 use block::{Buffer, Composite, Halt, StoreCall};
 use proto::target::{Run, TaskId};
@@ -37,7 +36,7 @@ impl Side {
         self.receive(task, token, len_bytes, shared);
     }
 
-    /// Does a command whose data is there.
+    /// Executes a command whose parameter data has arrived.
     pub(super) fn run_with(
         &mut self,
         transfer: &Transfer,
@@ -94,7 +93,7 @@ impl Side {
             return self.submit(lun, token, call.into(), shared);
         };
         let mut done_bytes = 0;
-        // Thousands may come in one turn, and each would begin at once.
+        // A turn may bring thousands, and each would begin at once.
         let waits = order.is_long() && !shared.chores.is_empty();
         match if waits { Ok(false) } else { order.inline(inline, &mut done_bytes) } {
             Ok(true) => self.answer(task, Status::GOOD, None, sent_bytes),
@@ -114,7 +113,7 @@ impl Side {
     }
 }
 
-/// A transfer whose bytes are the command's own and belong nowhere on the LUN.
+/// Makes a transfer for parameter data, which have no place on the LUN.
 fn without_place(task: TaskId, lun: Address, len_bytes: u32, body: Body) -> Transfer {
     Transfer {
         task,

@@ -13,7 +13,7 @@ use super::turns::{Debt, REST_MAX, TURN, TurnClock};
 
 const SESSIONS: usize = 5;
 const LENGTHS_BYTES: [u32; 8] = [512, 4096, 64 << 10, 65 << 10, 1 << 20, 4 << 20, 16 << 20, 32 << 20];
-/// Bytes that come in at once at most.
+/// Most bytes that arrive at once.
 const CHUNK_BYTES: usize = 64 << 10;
 /// Steps of one script.
 const STEPS_MAX: usize = 4096;

@@ -50,7 +50,7 @@ pub(super) struct Side {
     pub(super) holds: Holdings,
     /// Data that waits for commands before its own, as it was counted last.
     pub(super) early_bytes: usize,
-    /// Commands that its share of buffers has room for, by the mean of those that needed one.
+    /// Commands that fit into the session's share of buffers, by the mean size of commands with a buffer.
     pub(super) window_max: u32,
     pub(super) lingering: Lingering,
     /// Weight in the allocation of a line that sessions share.
@@ -115,8 +115,8 @@ impl Side {
         Login { session: self.number, cid, ..self.session.params_of(connection).recorded(Host::Far) }
     }
 
-    /// Another connection comes in. One that has the same CID is over (RFC 7143 section 6.3.4), and with it its tasks:
-    /// until they are, see [`Side::may_begin`].
+    /// Adds a connection to the session. An open connection with the same CID ends with its tasks (RFC 7143 section
+    /// 6.3.4); the new one waits for that, see [`Side::may_begin`].
     pub(super) fn join(
         &mut self,
         admitted: &Admitted,

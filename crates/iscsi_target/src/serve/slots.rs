@@ -63,7 +63,7 @@ impl Slots {
         }
     }
 
-    /// A connection has come in.
+    /// Takes a slot for an accepted connection.
     pub(super) fn enter(&mut self, peer: IpAddr, client: usize) -> Ticket {
         self.last += 1;
         let found = self.peers.entry(peer.into()).or_default();

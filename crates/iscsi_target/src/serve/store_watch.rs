@@ -1,5 +1,5 @@
-//! Watch over the files of LUNs: deletion, renaming, replacement and truncation by other processes. A thread looks,
-//! because a file system may answer late. Each finding is one line in the log.
+//! Watch over the files of LUNs: deletion, renaming, replacement and truncation by other processes. A thread does the
+//! checks, because a file system may answer late. Each finding is one line in the log.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,10 +11,10 @@ use std::time::Duration;
 use super::log;
 use block::{Finding, Watched};
 
-/// Interval between two looks.
+/// Interval between two checks.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// The thread that looks.
+/// Thread that checks the files.
 pub(super) struct StoreWatch {
     shared: Arc<Shared>,
     thread: Thread,
@@ -27,7 +27,7 @@ struct Shared {
 }
 
 impl StoreWatch {
-    /// Looks after files, by the numbers of their LUNs.
+    /// Starts the watch over files, by the numbers of their LUNs.
     pub(super) fn start(files: Vec<(u16, Arc<Watched>)>) -> io::Result<StoreWatch> {
         let shared = Arc::new(Shared { files: Mutex::new(files), is_over: AtomicBool::new(false) });
         let watch = {

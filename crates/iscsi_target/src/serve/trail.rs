@@ -67,11 +67,12 @@ impl Trail {
         self.look(at);
     }
 
-    /// The header of a command has come.
+    /// Notes the header of a command.
     pub(super) fn command(&mut self, cid: u16, command: &ScsiCommand) {
         if let Some(waiting) = self.last.take() {
             if self.early.len() >= EARLY_MAX {
-                // Most of them will never have their turn. Those that have will be missing, and that is said.
+                // Most of these will never have their turn. The others are missing in the table, which reports the
+                // loss.
                 for (_, early) in self.early.drain() {
                     self.ledger.lose(early.id.cmd_sn);
                 }
@@ -87,7 +88,7 @@ impl Trail {
         self.last = Some(Arrival { id, came: self.came, end: 0, data: Instant::ZERO });
     }
 
-    /// A PDU has come as a whole.
+    /// Notes that a PDU is complete.
     pub(super) fn pdu(&mut self, cid: u16, pdu: &Pdu, span: Span) {
         let itt = pdu.itt();
         let (mut end, mut data) = (None, None);
@@ -169,7 +170,7 @@ impl Trail {
 }
 
 impl Side {
-    /// A command's turn has come.
+    /// Notes that a command has its turn.
     pub(super) fn note_turn(&mut self, run: &Run) {
         if let (Some(trail), Some(itt)) = (&mut self.trail, self.session.tag(run.task)) {
             let last = trail.last.take_if(|last| last.id.itt == itt);
@@ -256,7 +257,7 @@ mod tests {
         let sampling = Sampling { layers: 2, pdus: 0 };
         let tracer = Rc::new(Tracer::create(dir.path(), Host::Far, sampling).unwrap());
         let mut trail = Trail::new(Rc::clone(&tracer), 7);
-        // One more than may wait, and the last one, which has come just now.
+        // One more than the bound, and the last header.
         (0..EARLY_MAX as u32 + 2).for_each(|itt| trail.command(0, &command(itt)));
         trail.close();
         drop(trail);

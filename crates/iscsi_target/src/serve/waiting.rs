@@ -27,7 +27,7 @@ impl<T> Waiting<T> {
         self.pushed += 1;
     }
 
-    /// The next whose time has come.
+    /// Takes the next entry that is due.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<T> {
         if self.next_due() > now {
             return None;
@@ -35,7 +35,7 @@ impl<T> Waiting<T> {
         self.heap.pop().map(|Reverse(entry)| entry.thing)
     }
 
-    /// Takes those of which `is_wanted` says so, whatever their time.
+    /// Takes all entries for which `is_wanted` is true, due or not.
     pub(super) fn take(&mut self, mut is_wanted: impl FnMut(&T) -> bool) -> Vec<T> {
         let all = std::mem::take(&mut self.heap).into_iter();
         let (taken, left): (Vec<_>, Vec<_>) = all.partition(|Reverse(entry)| is_wanted(&entry.thing));

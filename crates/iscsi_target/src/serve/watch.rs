@@ -25,7 +25,7 @@ impl Target {
                 Verdict::Fine => {}
                 Verdict::Ping => client.become_dirty(&mut self.dirty),
                 Verdict::Gone => {
-                    // Writes that wait for their data, which come in large packets.
+                    // Waiting writes, whose data arrive in large packets.
                     let is_filling =
                         client.place().is_some_and(|(side, _)| self.sides[side].holds.filling > 0);
                     let info = client.tcp_info().filter(|_| is_filling);

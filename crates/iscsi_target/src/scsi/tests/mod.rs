@@ -64,7 +64,7 @@ impl Fixture {
         execute(&mut self.luns, Address::from_number(lun), NEXUS, &bytes)
     }
 
-    /// The data that a command brings along, when [`Outcome::Parameters`] asks for it.
+    /// Runs a command with its parameter data, which [`Outcome::Parameters`] requires.
     fn run_with(&mut self, lun: u16, cdb: &[u8], data: &[u8]) -> Outcome {
         assert_eq!(
             self.run(lun, cdb),

@@ -1,4 +1,4 @@
-//! A LUN that gets another store, and one that grows: as sessions that know it see it, and as others do.
+//! A LUN with a replaced store, and one that grows, from the view of sessions with and without earlier knowledge.
 
 use super::*;
 use crate::lun::Lun;

@@ -402,7 +402,7 @@ fn what_cannot_be_kept_is_not_in_force() {
     assert!(!keep(&mut room, second));
     assert_eq!((room.keys(), room.held()), ((1, vec![1]), None));
     assert!([A, B, C].into_iter().all(|nexus| room.may(nexus, &WRITE)));
-    // Workers come in any order.
+    // Workers complete changes in any order.
     let register = out(&mut room, B, ReserveOut::Register, 0, 0, 2);
     let reserve = out(&mut room, B, ReserveOut::Reserve, kind, 2, 0);
     assert!(keep(&mut room, reserve) && keep(&mut room, register));

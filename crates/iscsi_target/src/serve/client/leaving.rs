@@ -7,7 +7,7 @@ use crate::serve::side::Side;
 use crate::serve::{Shared, log};
 
 impl Client {
-    /// Tells its initiator that its session is about to be dropped.
+    /// Sends an Async Message that announces the drop of the session.
     pub(in crate::serve) fn announce_drop(&mut self, sides: &mut Slab<Side>) {
         if let Some((side, connection)) = self.place()
             && sides[side].iqn.is_some()

@@ -166,7 +166,7 @@ impl Scene {
     }
 }
 
-/// A LUN that the loop serves itself, and one that workers serve.
+/// Runs a test with a LUN that the loop serves itself, and one that workers serve.
 fn with_both(test: impl Fn(&mut Scene, u16)) {
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(1 << 20).unwrap();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::lun::Bereft;
 
-/// Name and ISID of an initiator whose session has ended give another user none of its registration.
+/// Name and ISID of an initiator with an ended session give another user no access to its registration.
 #[test]
 fn a_registration_belongs_to_the_user_that_made_it() {
     let room = &mut Room::new();
@@ -38,7 +38,7 @@ fn a_registration_without_a_user_goes_to_the_first_one() {
     assert_eq!(room.held(), Some((7, 1)));
 }
 
-/// The first user is the first for good: another one that comes first after a restart has no part in it.
+/// The first user keeps the registration: a user that logs in first after a restart has no part in it.
 #[test]
 fn the_user_that_has_adopted_a_registration_is_kept() {
     let dir = tempfile::tempdir().unwrap();
