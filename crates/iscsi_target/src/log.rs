@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    // The reader sleeps: writers do not wait, and a later line reports the number of dropped lines.
+    /// The reader sleeps: writers do not wait, and a later line reports the number of dropped lines.
     #[test]
     fn a_reader_that_does_not_read_holds_nobody_up() {
         let (mut reader, writer) = io::pipe().unwrap();

@@ -263,7 +263,7 @@ impl Side {
         }
     }
 
-    /// Hands the calls under way over to [`Management`] when the session closes.
+    /// Hands the calls under way over to `Management` when the session closes.
     pub(super) fn leave_orphans(&mut self, shared: &mut Shared) {
         self.give_up_behind(|_| true, shared);
         for (token, transfer) in std::mem::take(&mut self.transfers) {
