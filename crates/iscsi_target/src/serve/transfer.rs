@@ -18,7 +18,7 @@ pub(super) struct Transfer {
     pub(super) offset_bytes: u64,
     /// Bytes that the command itself moves; the initiator may have expected fewer.
     pub(super) actual_bytes: u32,
-    /// Bytes transferred: the smaller of the actual and the expected length.
+    /// Bytes transferred: at most the actual and the expected length; a write moves whole blocks.
     pub(super) len_bytes: u32,
     pub(super) fua: bool,
     /// The write in progress may leave its data in a volatile cache alone.
