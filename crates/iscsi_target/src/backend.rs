@@ -1,8 +1,8 @@
 //! Storage of a LUN, and the two ways in which its bytes are reached.
 //!
-//! The serving loop matches on a [`Backend`] once per command. [`Lent`] is memory that the loop of the LUN owns: Data-In
-//! is written to the socket from the slice, Data-Out is read from the socket into it, without a copy, a lock or a thread.
-//! A [`BlockingStore`] is called by a pool of workers, several at once, with buffers of their own.
+//! The serving loop matches on a [`Backend`] once per command. [`Lent`] is memory that the loop of the LUN owns:
+//! Data-In is written to the socket from the slice, Data-Out is read from the socket into it, without a copy, a lock or
+//! a thread. A [`BlockingStore`] is called by a pool of workers, several at once, with buffers of their own.
 //!
 //! Offsets are bytes from the start of the LUN; [`crate::scsi`] has checked them against its size. Sense data of a
 //! failure are in `scsi/failure.rs`.
@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use block::{BlockingStore, Lent};
 
-/// Longest UNMAP and WRITE SAME. A long path costs a round trip for each: 1 TiB takes sixteen. Linux sends 7fffffh blocks
-/// at most.
+/// Longest UNMAP and WRITE SAME. A long path costs a round trip for each: 1 TiB takes sixteen. Linux sends 7fffffh
+/// blocks at most.
 const RANGE_MAX_BYTES: u64 = 64 << 30;
-/// The same in a store that has to write zeros: ten seconds at 100 MB/s.
+/// Longest UNMAP and WRITE SAME in a store that has to write zeros: ten seconds at 100 MB/s.
 const WRITTEN_RANGE_MAX_BYTES: u64 = 1 << 30;
 
 /// The bytes of one LUN.
@@ -52,8 +52,8 @@ impl Backend {
         }
     }
 
-    /// Whether an answered write can still be lost with the power although the medium is not volatile
-    /// as a whole. Memory has nothing behind it that a flush could reach: no.
+    /// Returns true if a power loss can lose an acknowledged write on an otherwise non-volatile medium (a volatile
+    /// write cache, WCE). A memory LUN returns false: a flush would have no medium to reach.
     pub fn has_write_cache(&self) -> bool {
         match self {
             Backend::Inline(_) => false,

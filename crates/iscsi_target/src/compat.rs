@@ -1,11 +1,12 @@
 //! Ways of sending that other targets had or have, for experiments that compare them. The defaults are the good ones.
 //!
-//! The turnaround study of 2005 measured six variants of two targets; `docs/reference/target.md` says which switches make which.
+//! The turnaround study of 2005 measured six variants of two targets; `docs/reference/target.md` says which switches
+//! make which.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// How connections send. What is agreed at the login does not depend on it.
+/// Transmission of responses on the target's connections. Negotiated parameters do not depend on this setting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Compat {
     /// Nagle's algorithm is on: a small packet waits until the one before it is acknowledged.
@@ -20,7 +21,7 @@ pub struct Compat {
 const WORDS: [&str; 3] = ["nagle", "separate-status", "joined-send"];
 
 impl Compat {
-    /// Whether a SCSI Response is sent by itself.
+    /// Returns true if a SCSI Response PDU is sent in a segment of its own.
     pub(crate) fn sends_alone(self) -> bool {
         self.separate_status && !self.joined_send
     }

@@ -1,7 +1,7 @@
 //! LUNs, SCSI execution, backends, and the serving loop.
 //!
-//! `compat` is how answers are sent; `lun` is what is served, `scsi` decides what a command means for it, `backend` holds its bytes, and
-//! `serve` moves them. The iSCSI state machines are in `proto`.
+//! `compat` controls how responses are sent. `lun` holds the logical units, `scsi` the meaning of commands, `backend`
+//! the bytes of a LUN, and `serve` moves those bytes. The iSCSI state machines are in `proto`.
 
 pub mod backend;
 mod compat;

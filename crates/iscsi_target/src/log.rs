@@ -1,5 +1,5 @@
-//! What a person is told on standard error. Whoever reads that may be slow, or have stopped to: then lines are left out and
-//! counted, since the loop serves everybody and waits for nobody.
+//! Diagnostic lines on standard error. A slow or stopped reader costs lines, which are dropped and counted: the loop
+//! serves all sessions and must not block on one pipe.
 
 use std::fmt::{Arguments, Write as _};
 use std::io::{self, Write};
@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use event::{Instant, LineRate};
 use net::wait;
 
-/// What a pipe takes as a whole when it takes anything (PIPE_BUF).
+/// Longest write that a pipe takes atomically (PIPE_BUF).
 const MOST_BYTES: usize = 4096;
 
 static STDERR: Log = Log::new();
 
-/// Says something to whoever reads stderr; that nobody does is no reason to stop serving, nor to wait.
+/// Writes a line to standard error. A missing or slow reader neither stops the target nor delays the loop.
 pub fn log(text: Arguments<'_>) {
     STDERR.say(io::stderr(), text);
 }
@@ -35,7 +35,7 @@ pub(super) fn log_some(
 }
 
 struct Log {
-    /// Lines since the last one that was taken.
+    /// Lines dropped since the last one that was written.
     left_out: AtomicU64,
 }
 
@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    /// The reader has gone to sleep: nobody waits for it, and it learns how much it has missed.
+    /// The reader sleeps: writers do not wait, and a later line reports the number of dropped lines.
     #[test]
     fn a_reader_that_does_not_read_holds_nobody_up() {
         let (mut reader, writer) = io::pipe().unwrap();

@@ -1,8 +1,9 @@
-//! A LUN: a numbered row of blocks with a name of its own, and the set of them that a target serves.
+//! A logical unit (LUN): a numbered range of blocks with an identity of its own, and the set of LUNs that a target
+//! serves.
 //!
-//! It knows its size, where its bytes are and who still has to be told something ([`Attention`]). What
-//! a command means for it is decided in [`crate::scsi`]; its bytes are moved by the serving loop.
-//! Addressing: SAM-5 section 4.7; identity: SPC-4 section 7.8.6.
+//! A LUN knows its size, its backend and its pending unit attentions ([`Attention`]). The meaning of a command is
+//! decided in [`crate::scsi`]; the serving loop moves the bytes. Addressing: SAM-5 section 4.7; identity: SPC-4 section
+//! 7.8.6.
 
 mod attention;
 mod error;
@@ -46,10 +47,10 @@ use label::{Label, Place};
 use reservation::{Change, Notice};
 use state::{in_state, with_suffix};
 
-/// Bytes per block unless a LUN says otherwise: what every initiator can boot from and partition.
+/// Default bytes per block: the size that every initiator can boot from and partition.
 pub const BLOCK_LEN_BYTES: u32 = 512;
 
-/// One logical unit.
+/// A logical unit.
 #[derive(Debug)]
 pub struct Lun {
     number: u16,
@@ -64,7 +65,7 @@ pub struct Lun {
     backend: Backend,
     delays: Delays,
     rate: Option<BitRate>,
-    /// When a store of a rate has done what it was given.
+    /// End of the last transfer that the rate limit has admitted.
     busy_until: Instant,
     seed: u64,
     /// Commands that were delayed.
@@ -72,11 +73,11 @@ pub struct Lun {
     settings: Settings,
     attentions: Attentions,
     reservations: Reservations,
-    /// Where reservations outlive the target.
+    /// File that keeps persistent reservations over a restart (APTPL); `None` for a LUN without one.
     keeper: Option<Arc<Keeper>>,
 }
 
-/// What an initiator can change, until the target is started again.
+/// Mode parameters that an initiator can change; a restart of the target resets them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// WCE: writes are answered before they are on the medium. Only ever set where there is a cache.
@@ -85,12 +86,12 @@ pub struct Settings {
     pub write_protect: bool,
 }
 
-/// What PERSISTENT RESERVE OUT has led to.
+/// Effects of a PERSISTENT RESERVE OUT command.
 #[derive(Debug)]
 pub struct Reserved {
-    /// Sessions whose registration it ended.
+    /// Sessions whose registrations the command removed.
     pub preempted: Vec<Nexus>,
-    /// State that has to be on stable storage before it is in force and the command is answered.
+    /// State that must reach stable storage before the change is in force and the command is answered.
     pub save: Option<Save>,
 }
 
@@ -183,17 +184,17 @@ impl Lun {
         })
     }
 
-    /// Its number.
+    /// Logical unit number.
     pub fn number(&self) -> u16 {
         self.number
     }
 
-    /// Its specification.
+    /// Specification that the LUN was opened with.
     pub fn spec(&self) -> &LunSpec {
         &self.spec
     }
 
-    /// What it is made of, as in its specification: `memory`, `null`, `file`, `block`.
+    /// Kind of source, as in the specification: `memory`, `null`, `file`, `block`.
     pub fn kind(&self) -> &'static str {
         self.spec.source.kind()
     }
@@ -213,29 +214,30 @@ impl Lun {
         self.blocks * u64::from(self.block_len_bytes)
     }
 
-    /// Its names.
+    /// Serial number and designators.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// As nexuses know it.
+    /// Description of the store, as the register of nexuses records it.
     pub(super) fn known(&self) -> KnownStore {
         let Identity { serial, naa, .. } = &self.identity;
         let key = nexuses::hash(&[serial.as_str().as_bytes(), naa.as_bytes(), &self.contents.to_be_bytes()]);
         KnownStore { key, block_len_bytes: self.block_len_bytes, blocks: self.blocks }
     }
 
-    /// Returns true if a session may use it: it is not leaving, and is no other store than the session knows.
+    /// Returns true if a session may use the LUN: the LUN is not leaving, and its store is the one that the session
+    /// knows.
     pub fn is_open_to(&self, nexus: Nexus) -> bool {
         !self.is_leaving && !self.attentions.is_closed_to(nexus)
     }
 
-    /// Returns true if it has another store than the session knows.
+    /// Returns true if the LUN has another store than the session knows.
     pub fn is_closed_to(&self, nexus: Nexus) -> bool {
         self.attentions.is_closed_to(nexus)
     }
 
-    /// The store has grown to so many blocks; raises a unit attention for all sessions.
+    /// Sets a larger size in blocks after the store has grown, and raises a unit attention for all sessions.
     fn grow(&mut self, blocks: u64) {
         self.blocks = blocks;
         if let Backend::Blocking(store) = &self.backend {
@@ -244,22 +246,23 @@ impl Lun {
         self.attentions.raise(Attention::CapacityChanged, |_| true);
     }
 
-    /// Whether writes are refused, for good or because an initiator asked for it.
+    /// Returns true if writes are refused, by option or by an initiator's SWP bit.
     pub fn is_read_only(&self) -> bool {
         self.read_only || self.settings.write_protect
     }
 
-    /// What an initiator can change.
+    /// Current mode parameters.
     pub fn settings(&self) -> Settings {
         self.settings
     }
 
-    /// Whether every write has to be on the medium before its status: an initiator has switched the cache off.
+    /// Returns true if every write must reach the medium before its status: an initiator has switched the write cache
+    /// off.
     pub fn writes_through(&self) -> bool {
         self.backend.has_write_cache() && !self.settings.write_cache
     }
 
-    /// Changes settings for `nexus`; all other sessions are told.
+    /// Changes mode parameters for `nexus`; all other sessions get a unit attention.
     pub fn set(&mut self, nexus: Nexus, settings: Settings) {
         if self.settings != settings {
             self.settings = settings;
@@ -267,23 +270,23 @@ impl Lun {
         }
     }
 
-    /// Who may use it.
+    /// Reservations and registrations.
     pub fn reservations(&self) -> &Reservations {
         &self.reservations
     }
 
-    /// Who may use it, for RESERVE and RELEASE.
+    /// Reservations and registrations, mutable for RESERVE and RELEASE.
     pub fn reservations_mut(&mut self) -> &mut Reservations {
         &mut self.reservations
     }
 
-    /// Whether reservations can outlive the target.
+    /// Returns true if reservations can persist over a restart of the target (APTPL).
     pub fn can_persist(&self) -> bool {
         self.keeper.is_some()
     }
 
-    /// Carries out PERSISTENT RESERVE OUT for `nexus`; sessions that it concerns are told. What is to be kept has
-    /// to be written before the command is answered, and is in force when `Lun::settle` says so.
+    /// Executes PERSISTENT RESERVE OUT for `nexus` and raises unit attentions for the affected sessions. State to be
+    /// kept must be written before the command is answered; `Lun::settle` puts it in force.
     pub fn persistent_reserve(&mut self, nexus: Nexus, request: Request) -> Result<Reserved, ReserveError> {
         let (change, kept) = self.reservations.out(nexus, request, self.keeper.is_some())?;
         let goes = |(_, attention): &&Notice| *attention == Attention::RegistrationsPreempted;
@@ -296,7 +299,8 @@ impl Lun {
         Ok(Reserved { preempted, save })
     }
 
-    /// A change of reservations was written, and is in force, or could not be, and is not.
+    /// Completes the write of a change of reservations: a change that was kept comes into force, one that was not is
+    /// dropped.
     pub(super) fn settle(&mut self, save: &Save, is_kept: bool) {
         // A LUN that is gone may have had this number.
         if self.keeper.as_ref().is_some_and(|keeper| save.is_of(keeper)) {
@@ -312,8 +316,8 @@ impl Lun {
         }
     }
 
-    /// When the next command that is read, or written, may begin: its delay, and its turn in a store of a rate, from
-    /// `now` on.
+    /// Returns the time at which the next read or write may begin, from `now` on: after its delay, and after its turn
+    /// under the rate limit.
     pub fn begins(&mut self, is_read: bool, len_bytes: u64, now: Instant) -> Instant {
         let delay = if is_read { self.delays.read } else { self.delays.write };
         let mut begins = now;
@@ -328,32 +332,32 @@ impl Lun {
         begins
     }
 
-    /// Where its bytes are.
+    /// Backend with the bytes of the LUN.
     pub fn backend(&self) -> &Backend {
         &self.backend
     }
 
-    /// Where its bytes are, to write them.
+    /// Mutable backend, for writes.
     pub fn backend_mut(&mut self) -> &mut Backend {
         &mut self.backend
     }
 
-    /// LOGICAL UNIT RESET was carried out: every session is told, the one that asked for it as well (SAM-5 section
-    /// 6.3.3), a RESERVE is over, and what was set is as it was at first.
+    /// Executes LOGICAL UNIT RESET: every session gets a unit attention, the requesting one as well (SAM-5 section
+    /// 6.3.3), a RESERVE ends, and mode parameters return to their defaults.
     pub fn reset(&mut self) {
         self.attentions.raise_reset();
         self.reservations.reset();
         self.settings = Settings { write_cache: self.backend.has_write_cache(), write_protect: false };
     }
 
-    /// What `nexus` has to be told before its next command, once: asking clears it.
+    /// Pending unit attention of `nexus`, which is cleared by this call.
     pub fn take_attention(&mut self, nexus: Nexus) -> Option<Attention> {
         self.attentions.take(nexus)
     }
 }
 
-/// Puts what `options` want in front of `backend`. What is served inline waits for nothing, so it becomes a
-/// store; without wrappers it stays as it is.
+/// Wraps `backend` in the delays, rate limit and faults of `options`. An inline backend cannot wait, so wrapping makes
+/// a blocking store of it; without wrappers it stays inline.
 fn wrap(backend: Backend, options: &Options, block_len_bytes: u32) -> Backend {
     if options.faults.is_empty() && options.delays.is_none() && options.rate.is_none() {
         return backend;
@@ -395,8 +399,8 @@ fn places<'a>(source: &'a Source, store: Option<&'a FileStore>, state: &Path) ->
     }
 }
 
-/// The names of a store: as they are set, or else as they are kept with it. Memory that is taken anew holds nothing of the
-/// bytes that were written before, so it has another identity.
+/// The names of a store: as they are set, or else as they are kept with it. Memory that is taken anew holds nothing of
+/// the bytes that were written before, so it has another identity.
 fn identity(spec: &LunSpec, store: Option<&FileStore>, opening: Opening<'_>) -> Result<Identity, LabelError> {
     let Opening { iqn, state, is_look } = opening;
     let Options { serial, naa, .. } = &spec.options;

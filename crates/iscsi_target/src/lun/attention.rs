@@ -1,21 +1,21 @@
-//! What a session has to be told about a LUN before its next command (SAM-5 section 5.14).
+//! Unit attentions: conditions to report to a session before the next command on a LUN (SAM-5 section 5.14).
 //!
 //! Bounded: each condition is remembered at most once per session, and sessions that are over leave
 //! nothing behind.
 
 use std::collections::BTreeMap;
 
-/// One session as a LUN sees it: an I_T nexus. The number is the serving loop's, never used twice.
+/// I_T nexus: one session from the view of a LUN. The serving loop assigns the number, and never uses one twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Nexus(pub u64);
 
-/// An initiator port (RFC 7143 section 4.4.1): the initiator's end of an I_T nexus. Names and ISIDs are no secrets, so the ports
-/// of two CHAP users are two ports, whatever they call themselves.
+/// An initiator port (RFC 7143 section 4.4.1): the initiator's end of an I_T nexus. Names and ISIDs are no secrets, so
+/// ports of different CHAP users are different ports even with equal names.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Port {
     /// Name of the initiator.
     pub name: String,
-    /// Its part of the session id.
+    /// ISID, the initiator's part of the session identifier.
     pub isid: [u8; 6],
     /// CHAP user; `None` if no proof was needed, or for a port of a file from before users were kept.
     pub user: Option<String>,
@@ -41,8 +41,8 @@ impl Port {
 /// A unit attention condition, in the order in which they are reported.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Attention {
-    /// The LUN has another store than the one that the nexus knows. It is reported by every command, and the LUN is closed to
-    /// the nexus, until the initiator has logged out.
+    /// The LUN has another store than the one that the nexus knows. It is reported by every command, and the LUN is
+    /// closed to the nexus, until the initiator has logged out.
     Replaced,
     /// The session is new; the LUN may have been started or reset since the initiator last saw it.
     PowerOn,
@@ -68,8 +68,8 @@ pub enum Attention {
 #[derive(Debug, Default)]
 pub(super) struct Attentions {
     pending: BTreeMap<Nexus, Pending>,
-    /// Resets of the LUN. They concern all sessions, and each looks at them when it asks for its conditions: a reset of all
-    /// LUNs must not cost time for each session of each.
+    /// Number of resets of the LUN. Each session compares this number when it takes its conditions: a reset of all LUNs
+    /// must not cost time per session and LUN.
     resets: u64,
 }
 
@@ -96,14 +96,14 @@ impl Attentions {
         self.pending.remove(&nexus);
     }
 
-    /// Tells all sessions that `concerns` holds for.
+    /// Raises a unit attention for all sessions for which `concerns` is true.
     pub(super) fn raise(&mut self, attention: Attention, concerns: impl Fn(Nexus) -> bool) {
         for (_, pending) in self.pending.iter_mut().filter(|(nexus, _)| concerns(**nexus)) {
             pending.add(attention);
         }
     }
 
-    /// Tells all sessions of a reset.
+    /// Raises the unit attention of a reset for all sessions.
     pub(super) fn raise_reset(&mut self) {
         self.resets += 1;
     }

@@ -1,4 +1,4 @@
-//! Why a LUN cannot be served.
+//! Errors of opening a LUN and of PERSISTENT RESERVE OUT.
 
 use std::path::PathBuf;
 
@@ -10,35 +10,35 @@ use super::label::LabelError;
 use super::spec::{LUNS_MAX, LunSpec};
 use block::{FaultRule, MemoryError, OpenError};
 
-/// Why a LUN cannot be served.
+/// Reason for which a LUN cannot be served.
 #[derive(Debug, Error)]
 pub enum LunError {
-    /// Its file cannot be used.
+    /// The file or device cannot be opened.
     #[error("LUN {number} ({spec}): {source}")]
     File {
-        /// Its number.
+        /// LUN number.
         number: usize,
-        /// What was asked for.
+        /// Specification of the LUN.
         spec: Box<LunSpec>,
-        /// What is wrong with the file.
+        /// Cause: the file cannot be opened.
         source: OpenError,
     },
-    /// Its reservations cannot be had back.
+    /// The kept reservations cannot be restored.
     #[error("LUN {number} ({spec}): {source}")]
     Reservations {
-        /// Its number.
+        /// LUN number.
         number: usize,
-        /// What was asked for.
+        /// Specification of the LUN.
         spec: Box<LunSpec>,
-        /// What is wrong with them.
+        /// Cause: the kept reservations cannot be read.
         source: KeptError,
     },
-    /// Its identity cannot be used.
+    /// The identity cannot be read or kept.
     #[error("LUN {number} ({spec}): {source}")]
     Label {
-        /// Its number.
+        /// LUN number.
         number: usize,
-        /// Its specification.
+        /// Specification of the LUN.
         spec: Box<LunSpec>,
         /// The reason.
         source: LabelError,
@@ -55,7 +55,7 @@ pub enum LunError {
         other: u16,
         /// Serial number or NAA designator.
         what: &'static str,
-        /// Its value.
+        /// Value of the serial number or designator.
         value: String,
         /// The option that sets it.
         option: &'static str,
@@ -70,24 +70,24 @@ pub enum LunError {
         /// The file.
         path: PathBuf,
     },
-    /// There is not that much memory.
+    /// The system has not enough memory.
     #[error("LUN {number} ({spec}): {source}")]
     Memory {
-        /// Its number.
+        /// LUN number.
         number: usize,
-        /// What was asked for.
+        /// Specification of the LUN.
         spec: Box<LunSpec>,
-        /// What is wrong with the size.
+        /// Cause: the memory cannot be allocated.
         source: MemoryError,
     },
-    /// A memory LUN whose size does not make whole blocks.
+    /// The size of a memory LUN is no positive multiple of the block size.
     #[error(
         "LUN {number} ({spec}): {len_bytes} bytes is not a positive multiple of the block size of {block_len_bytes} bytes"
     )]
     Size {
-        /// Its number.
+        /// LUN number.
         number: usize,
-        /// What was asked for.
+        /// Specification of the LUN.
         spec: Box<LunSpec>,
         /// The size found.
         len_bytes: u64,
@@ -99,19 +99,19 @@ pub enum LunError {
         "LUN {number} ({spec}): fault={rule} is for blocks that are not there: its {blocks} blocks are numbered from 0"
     )]
     FaultRange {
-        /// Its number.
+        /// LUN number.
         number: usize,
-        /// What was asked for.
+        /// Specification of the LUN.
         spec: Box<LunSpec>,
-        /// What should fail.
+        /// Fault rule beyond the end of the LUN.
         rule: FaultRule,
-        /// How many blocks it has.
+        /// Size of the LUN in blocks.
         blocks: u64,
     },
     /// More LUNs than can be numbered.
     #[error("there is no LUN {number}: they are numbered from 0, {LUNS_MAX} at most; start a second target")]
     TooMany {
-        /// The number asked for.
+        /// Number of the refused LUN.
         number: u16,
     },
 }

@@ -1,8 +1,8 @@
-//! The names by which initiators and multipath tell LUNs apart: SPC-4 sections 7.8.6 (designators) and 7.8.15 (serial
-//! number).
+//! Identity of a LUN, by which initiators and multipath distinguish LUNs: SPC-4 sections 7.8.6 (designators) and 7.8.15
+//! (serial number).
 //!
-//! They are random, so that no two LUNs of any two targets share them, and are kept with the store: see `label.rs`. An
-//! operator may set them: `serial=` and `naa=`.
+//! The identity is random, so that no two LUNs of any two targets share one, and is kept with the store: see
+//! `label.rs`. An operator may set it: `serial=` and `naa=`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -114,7 +114,7 @@ impl fmt::Display for Naa {
     }
 }
 
-/// A number that nobody can foresee.
+/// Unpredictable random number.
 pub(super) fn random() -> u64 {
     let mut bytes = [0; 8];
     net::random::fill(&mut bytes);

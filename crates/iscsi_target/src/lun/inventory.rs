@@ -1,7 +1,7 @@
-//! LUNs that come and go while a target serves.
+//! LUNs that are added and removed while a target serves.
 //!
-//! A LUN that is taken out is *leaving*: new commands do not find it, what is under way on it goes on. When
-//! nothing is, the loop releases it, and what is to have its number comes in. Sessions are told of either (SPC-4
+//! A removed LUN is *leaving*: new commands do not find it, and commands under way finish. Then the loop releases the
+//! LUN, and a successor with the same number takes the place. Sessions get a unit attention for both changes (SPC-4
 //! section 6.33: REPORTED LUNS DATA HAS CHANGED).
 
 use std::collections::{BTreeMap, HashMap};
@@ -16,34 +16,35 @@ use block::BlockingStore;
 /// A LUN as a reload sees it, which does not use it.
 #[derive(Clone, Debug)]
 pub struct Served {
-    /// Its specification.
+    /// Specification of the LUN.
     pub spec: LunSpec,
-    /// Its names.
+    /// Serial number and designators.
     pub identity: Identity,
     /// Size in blocks.
     pub blocks: u64,
     /// Bytes of a block.
     pub block_len_bytes: u32,
-    /// The store, if it can change its size by itself.
+    /// Store whose size may change; `None` for a volatile one.
     pub store: Option<Arc<dyn BlockingStore>>,
 }
 
-/// A nexus that knows another store than the one that is there, or is to come.
+/// A nexus that knows another store under a number than the present or coming one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stranger {
-    /// Its initiator and ISID.
+    /// Initiator name and ISID.
     pub port: Port,
-    /// Its session, if it has one.
+    /// Open session of the port; `None` without one.
     pub session: Option<Nexus>,
 }
 
 impl Lun {
-    /// Whether it only finishes what is under way.
+    /// Returns true if the LUN only finishes commands under way.
     pub fn is_leaving(&self) -> bool {
         self.is_leaving
     }
 
-    /// A session of `port` begins, which may know another store in the place of this one. Returns what is to be kept of it.
+    /// Begins a session of `port`; `knows_another` is true if the port knows another store under this number. Returns
+    /// reservations to be written, if the session has changed any.
     pub(super) fn begin(&mut self, nexus: Nexus, port: &Arc<Port>, knows_another: bool) -> Option<Save> {
         self.attentions.begin(nexus, knows_another);
         let keeper = self.keeper.as_ref();
@@ -53,14 +54,14 @@ impl Lun {
 }
 
 impl Luns {
-    /// What is served, or will be as soon as something else has left, by number.
+    /// Specifications by number: LUNs in service, and successors that wait for a leaving LUN.
     pub fn specs(&self) -> BTreeMap<u16, LunSpec> {
         let successors = self.successors.values();
         let specs = self.iter().chain(successors).map(|lun| (lun.number, lun.spec.clone()));
         specs.collect()
     }
 
-    /// The same with their identities.
+    /// Specifications, identities and stores by number: LUNs in service, and successors that wait for a leaving LUN.
     pub fn served(&self) -> BTreeMap<u16, Served> {
         let all = self.iter().chain(self.successors.values());
         let store = |lun: &Lun| match &lun.backend {
@@ -77,8 +78,8 @@ impl Luns {
         all.map(|lun| (lun.number, served(lun))).collect()
     }
 
-    /// Takes LUNs out and puts others in. One that comes in the place of another waits until that has left.
-    /// What left at once, because it was still waiting, is returned.
+    /// Removes LUNs and adds others. A LUN that takes the number of a leaving one waits until that one has left.
+    /// Returns the waiting LUNs that were removed before they entered service.
     pub fn change(&mut self, removed: &[u16], added: Vec<Lun>) -> Vec<Lun> {
         let mut gone = Vec::new();
         if removed.is_empty() && added.is_empty() {
@@ -118,7 +119,7 @@ impl Luns {
         lun.is_some_and(|lun| lun.reservations.is_keeping())
     }
 
-    /// The numbers of those that are leaving.
+    /// Numbers of the leaving LUNs.
     pub fn leaving(&self) -> Vec<u16> {
         let leaving = self.slots.iter().flatten().filter(|lun| lun.is_leaving);
         leaving.map(|lun| lun.number).collect()
@@ -134,7 +135,7 @@ impl Luns {
         Some(gone)
     }
 
-    /// `nexus` has asked which LUNs there are, and need not be told that they have changed.
+    /// Clears the unit attention for changed LUNs after `nexus` has sent REPORT LUNS.
     pub fn forget_changed(&mut self, nexus: Nexus) {
         self.slots.iter_mut().flatten().for_each(|lun| lun.attentions.forget(Attention::LunsChanged, nexus));
     }
@@ -171,8 +172,7 @@ impl Luns {
         self.nexuses.has_news()
     }
 
-    /// The nexuses that know another store than `next`, which is to come under its number. Those that it is closed to
-    /// already are not among them.
+    /// Nexuses that know another store than `next` under its number, except those that the number is closed to already.
     pub fn strangers_to(&self, next: &Lun) -> Vec<Stranger> {
         let current = self.current.0.get(&next.number);
         self.strangers(self.nexuses.strangers(next.number, current, &next.known()))
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(luns.release(3).unwrap().len_bytes(), 2 << 20);
         assert_eq!(luns.lun(Address::from_number(3)).unwrap().len_bytes(), 4 << 20);
         assert_eq!(take_all(&mut luns, 0), [Attention::LunsChanged], "two changes are one message");
-        // One that is taken out while it waits never comes.
+        // A successor that is removed while it waits never enters service.
         luns.change(&[3], vec![lun(3, "memory:8MiB")]);
         let gone = luns.change(&[3], Vec::new());
         assert_eq!(gone.iter().map(Lun::len_bytes).collect::<Vec<_>>(), [8 << 20]);

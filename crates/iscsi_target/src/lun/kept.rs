@@ -1,9 +1,9 @@
 //! Persistent reservations that outlive the target (APTPL: SPC-4 section 5.12.5.2): a small text file per LUN,
 //! which is on stable storage before the command is answered.
 //!
-//! It is replaced as a whole (`safe_file.rs`), so that after a crash it is the old or the new one, and a checksum ends it.
-//! One that cannot be read keeps its LUN from being served: to forget a reservation is to let two
-//! hosts write one file system. Read-only LUNs share their file with others and keep nothing.
+//! The file is replaced as a whole (`safe_file.rs`), so that a crash leaves the old or the new version, and ends with a
+//! checksum. An unreadable file keeps its LUN from being served: to forget a reservation is to let two hosts write one
+//! file system. Read-only LUNs share their file with others and keep nothing.
 
 use std::fs::{self, File};
 use std::io;
@@ -22,10 +22,10 @@ use super::spec::Source;
 use super::state::{in_state, with_suffix};
 use block::{BlockError, ErrorKind};
 
-/// What is kept of the reservations of a LUN.
+/// Persistent state of the reservations of a LUN.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Kept {
-    /// In the order in which they came.
+    /// Registrations (port and key) in order of arrival.
     pub(super) registrants: Vec<(Port, u64)>,
     /// Type of the reservation, and which of the registrants holds it.
     pub(super) held: Option<(ReservationType, usize)>,
@@ -38,24 +38,24 @@ pub struct Keeper {
     saved: Mutex<Saved>,
 }
 
-/// Workers may come in another order than the commands did.
+/// State of the file. Workers may write changes in another order than that of their commands.
 #[derive(Debug, Default)]
 struct Saved {
-    /// Number of what is in the file.
+    /// Number of the version in the file.
     number: u64,
     /// Chain of a change that could not be written.
     failed_chain: Option<u64>,
 }
 
-/// Number of a change, above that of every earlier one. Changes of a chain build on each other: if one is not kept, none
-/// after it is.
+/// Number of a change, above that of every earlier one. Changes of a chain build on each other: if one is not kept,
+/// none after it is.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Version {
     pub(super) chain: u64,
     pub(super) number: u64,
 }
 
-/// Something to be kept before a command is answered.
+/// A write of reservations that must complete before a command is answered.
 #[derive(Clone, Debug)]
 pub struct Save {
     keeper: Arc<Keeper>,
@@ -63,10 +63,10 @@ pub struct Save {
     kept: Kept,
 }
 
-/// Why reservations cannot be had back.
+/// Reason for which kept reservations cannot be restored.
 #[derive(Debug, Error)]
 pub enum KeptError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error(
         "cannot read the reservations in {} (symbolic links are not followed): {source}; without them the LUN is not served",
         path.display()
@@ -104,7 +104,7 @@ const SUM: &str = "sum ";
 const SUFFIX: &str = ".farlun-reservations";
 
 impl Keeper {
-    /// The keeper of a LUN, if it has one, and what it has kept.
+    /// Opens the keeper of a LUN, if the options name one, and reads the kept state.
     pub(super) fn open(
         source: &Source,
         options: &Options,
@@ -137,7 +137,7 @@ impl Keeper {
         Some(options.reservations.clone().unwrap_or(default))
     }
 
-    /// Its file.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -171,7 +171,7 @@ impl Save {
         Ok(())
     }
 
-    /// Its number.
+    /// Version of the change.
     pub(super) fn version(&self) -> Version {
         self.version
     }
@@ -194,7 +194,7 @@ impl Save {
     }
 }
 
-/// The same file and the same state.
+/// Equal for the same file and the same state.
 impl PartialEq for Save {
     fn eq(&self, other: &Save) -> bool {
         self.keeper.path == other.keeper.path && self.version == other.version && self.kept == other.kept
@@ -292,7 +292,7 @@ pub(super) fn parse_user(words: &[&str]) -> Option<Option<String>> {
     }
 }
 
-/// Names are one word in the file, whatever an initiator has put into them.
+/// Encodes an initiator name, with any characters, as one word of the file.
 pub(super) fn escape(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_graphic() && byte != b'%';
     name.bytes()

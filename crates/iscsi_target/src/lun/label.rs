@@ -1,8 +1,8 @@
 //! The identity of a store, kept with it: generated when the store is served for the first time.
 //!
-//! A file has it in an extended attribute, so that it stays when the file is renamed or moved, and a plain copy gets one of
-//! its own. Where the file system has no attributes, or the target may not set them, it is in a file beside the store, or
-//! else in the state folder, where that of a block device always is. Memory has none that outlives it.
+//! A file has it in an extended attribute, so that it stays when the file is renamed or moved, and a plain copy gets
+//! one of its own. Where the file system has no attributes, or the target may not set them, it is in a file beside the
+//! store, or else in the state folder, where that of a block device always is. Memory has none that outlives it.
 //!
 //! A file beside a store, or in the state folder, is found by the path of the store. So it also has a mark of the store
 //! (`label/store.rs`): another store under the same path gets an identity of its own.
@@ -30,10 +30,10 @@ pub(super) struct Label {
     pub(super) naa: Naa,
 }
 
-/// Why the identity of a store cannot be used.
+/// Reason for which the identity of a store cannot be used.
 #[derive(Debug, Error)]
 pub enum LabelError {
-    /// It is damaged, or something else.
+    /// The contents are damaged, or are no identity.
     #[error(
         "the identity in {place}: found '{found}', expected 'serial=SERIAL naa=HEX', and a whole line if store=MARK \
          follows; correct it, or give the LUN serial= and naa="
@@ -41,10 +41,10 @@ pub enum LabelError {
     Damaged {
         /// The attribute or file.
         place: String,
-        /// Its contents.
+        /// Contents found.
         found: String,
     },
-    /// It cannot be read.
+    /// The identity cannot be read.
     #[error("cannot read the identity in {place}: {source}")]
     Read {
         /// The attribute or file.
@@ -52,7 +52,7 @@ pub enum LabelError {
         /// Error of the system.
         source: io::Error,
     },
-    /// There is none yet, and no place takes it.
+    /// The store has no identity, and no place accepts one.
     #[error(
         "the identity of the LUN cannot be kept, at last in {place}: {source}; give the LUN serial= and naa=, or another \
          state folder (--state)"
@@ -84,7 +84,7 @@ pub(super) enum Place<'a> {
 
 const ATTRIBUTE: &CStr = c"user.farlun.identity";
 
-/// Further looks for an identity that another target has created.
+/// Most further attempts to read an identity that another target has created.
 const REREADS_MAX: u32 = 2;
 
 impl Label {
@@ -93,8 +93,8 @@ impl Label {
         Label { serial: Serial::fresh(), naa: Naa::fresh() }
     }
 
-    /// The identity of a store with these marks, from the first of these places that has it. A store that has none gets one; if
-    /// it is only looked at, it is seen whether a place would take one.
+    /// The identity of a store with these marks, from the first of these places that has it. A store that has none gets
+    /// one; if it is only looked at, it is seen whether a place would take one.
     pub(super) fn of(places: &[Place<'_>], marks: &[String], is_look: bool) -> Result<Label, LabelError> {
         let mut refused = None;
         'look: for _ in 0..=REREADS_MAX {
@@ -114,7 +114,8 @@ impl Label {
                 return Label::look(places);
             }
             match Label::create(places, marks) {
-                // Another target, which serves the store read-only as well, was faster: the store has an identity by now.
+                // Another target, which serves the store read-only as well, was faster: the store has an identity by
+                // now.
                 Err((error, true)) => refused = Some(error),
                 created => return created.map_err(|(error, _)| error),
             }
@@ -132,8 +133,8 @@ impl Label {
         refused.map_or_else(|| Ok(Label::fresh()), Err)
     }
 
-    /// An identity of a store that has none, in the first of these places that takes it. An error comes with true if a place
-    /// has one meanwhile.
+    /// An identity of a store that has none, in the first of these places that takes it. An error comes with true if a
+    /// place has one meanwhile.
     fn create(places: &[Place<'_>], marks: &[String]) -> Result<Label, (LabelError, bool)> {
         let label = Label::fresh();
         let mut refused = None;
@@ -215,8 +216,9 @@ impl Place<'_> {
         }
     }
 
-    /// The identity of the store with these marks, if this place has `kept`: the same, or a fresh one in its place if it is
-    /// that of another store. `None` if the place has changed meanwhile, or if it is only looked at and there is none.
+    /// The identity of the store with these marks, if this place has `kept`: the same, or a fresh one in its place if
+    /// it is that of another store. `None` if the place has changed meanwhile, or if it is only looked at and there is
+    /// none.
     fn check(&self, kept: Kept, marks: &[String], is_look: bool) -> Result<Option<Label>, LabelError> {
         let (Place::File(path), Some(now)) = (self, marks.first()) else { return Ok(Some(kept.label)) };
         match &kept.store {

@@ -35,7 +35,7 @@ pub struct Bereft {
     pub nexus: Nexus,
     /// The first LUN with such a registration.
     pub lun: u16,
-    /// Its user.
+    /// CHAP user of the registration.
     pub user: String,
 }
 
@@ -57,8 +57,8 @@ pub fn check_reservations<'a>(
     Ok(())
 }
 
-/// Checks that no two of these LUNs share a serial number or an NAA designator. Read-only LUNs of one file may: they are one
-/// disk.
+/// Checks that no two of these LUNs share a serial number or an NAA designator. Read-only LUNs of one file may: they
+/// are one disk.
 ///
 /// # Errors
 /// Two that share one.
@@ -112,7 +112,7 @@ impl Luns {
         self.slots[place] = Some(lun);
     }
 
-    /// The LUN that a command is for; one that is leaving too, for what is under way on it.
+    /// Returns the LUN that a command addresses; also a leaving LUN, for commands under way.
     pub fn lun(&self, address: Address) -> Option<&Lun> {
         self.slots.get(usize::from(address.number()?))?.as_ref()
     }
@@ -122,12 +122,12 @@ impl Luns {
         self.slots.get_mut(usize::from(address.number()?))?.as_mut()
     }
 
-    /// All of them that are not leaving, by number.
+    /// LUNs that are not leaving, by number.
     pub fn iter(&self) -> impl Iterator<Item = &Lun> {
         self.slots.iter().flatten().filter(|lun| !lun.is_leaving)
     }
 
-    /// The files of those that are in one, by number.
+    /// Watched files of LUNs with a file, by number.
     pub fn watched(&self) -> Vec<(u16, Arc<Watched>)> {
         let watched = |lun: &Lun| match lun.backend() {
             Backend::Blocking(store) => store.watched(),
@@ -137,8 +137,8 @@ impl Luns {
         luns.filter_map(|lun| watched(lun).map(|file| (lun.number, file))).collect()
     }
 
-    /// A session of `port` logged in. It is told once per LUN that the LUN may have been reset since it last
-    /// looked; a memory LUN of a target that was started again is empty, so this is not a formality.
+    /// Begins a session of `port`. A unit attention on each LUN reports a possible reset since the initiator's last
+    /// session: a memory LUN is empty after a restart of the target.
     ///
     /// Returns the version from which on lists of nexuses have this one ([`Luns::take_nexuses`]).
     pub fn begin(&mut self, nexus: Nexus, port: Port) -> u64 {

@@ -1,9 +1,10 @@
 //! I_T nexuses and the stores that they know under the numbers of LUNs.
 //!
-//! An initiator takes a LUN for the disk that it has seen there: it has a file system mounted, and blocks of it in memory.
-//! Neither an INQUIRY nor another login shows that it has noticed another disk in its place, because kernels and daemons send
-//! both by themselves. So the knowledge of a nexus stands until it logs out of its own accord, over all sessions with the
-//! same initiator name and ISID, and a number with another store is closed to it: [`Attention::Replaced`].
+//! An initiator takes a LUN for the disk that it has seen there: it has a file system mounted, and blocks of it in
+//! memory. Neither an INQUIRY nor another login shows that it has noticed another disk in its place, because kernels
+//! and daemons send both by themselves. So the knowledge of a nexus stands until it logs out of its own accord, over
+//! all sessions with the same initiator name and ISID, and a number with another store is closed to it:
+//! [`Attention::Replaced`].
 //!
 //! Bounded: nexuses without a session are forgotten from [`ENDED_MAX`] on, the oldest first.
 //!
@@ -15,8 +16,8 @@ use std::sync::Arc;
 
 use super::attention::Port;
 
-/// Nexuses that are remembered after their session has ended without a logout: twice the connections that a target takes, so
-/// that neither an outage nor a restart under a full target loses one.
+/// Nexuses that are remembered after their session has ended without a logout: twice the connections that a target
+/// takes, so that neither an outage nor a restart under a full target loses one.
 const ENDED_MAX: usize = 16_384;
 
 /// A store as a nexus knows it.
@@ -42,7 +43,7 @@ pub(super) struct Nexuses {
     last_end: u64,
     /// Number of the last change.
     version: u64,
-    /// The last one that [`Nexuses::take`] has returned.
+    /// Version of the last list returned by [`Nexuses::take`].
     taken: u64,
 }
 
@@ -78,8 +79,9 @@ impl Nexuses {
         nexuses
     }
 
-    /// A session of `port` begins while `current` are served: it knows them, unless it knows others already. Returns the
-    /// version from which on lists say so: an earlier one where the nexus is known, so that most logins change nothing.
+    /// A session of `port` begins while `current` are served: it knows them, unless it knows others already. Returns
+    /// the version from which on lists say so: an earlier one where the nexus is known, so that most logins change
+    /// nothing.
     pub(super) fn begin(&mut self, port: &Arc<Port>, current: &Arc<KnownStores>) -> u64 {
         let next = self.version + 1;
         self.adopt(port, next);
@@ -124,7 +126,8 @@ impl Nexuses {
         }
     }
 
-    /// Without CHAP an initiator that logs out is the one that had a user before.
+    /// Forgets the nexuses without a session of all users with this name and ISID: without CHAP, the initiator that
+    /// logs out may be any of these users.
     fn forget_users(&mut self, port: &Port) {
         if port.user.is_some() {
             return;
@@ -155,7 +158,7 @@ impl Nexuses {
         self.update(|stores| with_new(stores, current));
     }
 
-    /// A store has grown: those that have a session and know it know its size.
+    /// Records a larger size of a store for the nexuses with a session that know the store.
     pub(super) fn grow(&mut self, number: u16, now: KnownStore) {
         self.update(|stores| match stores.0.get(&number) {
             Some(known) if known.is_still(&now) && *known != now => {
@@ -178,15 +181,15 @@ impl Nexuses {
         }
     }
 
-    /// Returns true if `port` knows another store than `now` under this number. Without CHAP it may be the port of any user
-    /// with its name and ISID, and knows what they know.
+    /// Returns true if `port` knows another store than `now` under this number. Without CHAP the port may belong to any
+    /// user with the same name and ISID, so the stores that those users know count as well.
     pub(super) fn knows_another(&self, port: &Port, number: u16, now: &KnownStore) -> bool {
         let users = self.users(port).map(|(_, entry)| entry);
         self.entries.get(port).into_iter().chain(users).any(|entry| entry.knows_another(number, now))
     }
 
-    /// Nexuses that know another store than `next` under this number. Nexuses that the number is closed to already, because
-    /// it has `current`, are not among them.
+    /// Nexuses that know another store than `next` under this number. Nexuses that the number is closed to already,
+    /// because it has `current`, are not among them.
     pub(super) fn strangers<'a>(
         &'a self,
         number: u16,
@@ -244,8 +247,8 @@ fn with_new(known: &Arc<KnownStores>, current: &Arc<KnownStores>) -> Arc<KnownSt
     Arc::new(stores)
 }
 
-/// FNV-1a over parts with their lengths, so that no two lists of parts run together. Published and stable; it is no secret
-/// and no proof of anything.
+/// FNV-1a over parts with their lengths, so that no two lists of parts run together. Published and stable; it is no
+/// secret and no proof of anything.
 pub(super) fn hash(parts: &[&[u8]]) -> u64 {
     let fnv = |hash, bytes: &[u8]| {
         bytes
@@ -316,7 +319,7 @@ mod tests {
         let mut nexuses = Nexuses::default();
         let of = |user: &str| Arc::new(Port { user: Some(user.to_owned()), ..Port::clone(&port(1)) });
         let (first, other) = (stores(&[(0, store(7, 100))]), store(8, 100));
-        // Of a register without users.
+        // From a register without users.
         nexuses.begin(&port(1), &first);
         let mut nexuses = Nexuses::restore(nexuses.take().1);
         nexuses.begin(&of("alice"), &stores(&[]));

@@ -1,4 +1,4 @@
-//! How a LUN is served: the options behind its place, and what they do.
+//! Options of a LUN: the words behind the place in `--lun`, and their effects.
 //!
 //! | option | means |
 //! |---|---|
@@ -14,7 +14,7 @@
 //! | `fault=KIND[:WHEN]…` | commands fail; see `block`, `wrap/fault.rs` |
 //! | `seed=N` | begins the chances of `delay` and `fault`; the same seed gives the same run |
 //!
-//! A command waits first and fails afterwards, in whatever order that was written.
+//! A command is delayed first and fails afterwards, in whatever order the options are written.
 
 use std::path::PathBuf;
 
@@ -24,14 +24,14 @@ use event::BitRate;
 use super::identity::{Naa, Serial};
 use super::spec::Source;
 
-/// How a LUN is served.
+/// Options of a LUN.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Options {
     /// Writes are refused.
     pub read_only: bool,
     /// Bytes per logical block, if not the default of its kind.
     pub block_len_bytes: Option<u32>,
-    /// All memory of a memory LUN is taken at the start.
+    /// Allocates all memory of a memory LUN at the start.
     pub prealloc: bool,
     /// True for O_DIRECT; false or `None` for the page cache.
     pub direct: Option<bool>,
@@ -55,7 +55,7 @@ pub struct Options {
 pub const OPTIONS: [&str; 11] =
     ["ro", "block", "prealloc", "direct", "reservations", "serial", "naa", "delay", "rate", "fault", "seed"];
 
-/// Sizes of blocks: what initiators know.
+/// Block sizes that initiators support.
 pub const BLOCK_LENS_BYTES: [u32; 2] = [512, 4096];
 
 /// Slower, and a request of 16 MiB would take longer than initiators wait.
@@ -115,7 +115,7 @@ impl Options {
         Ok(())
     }
 
-    /// Whether all of it goes with this kind of LUN.
+    /// Checks that all options suit this kind of LUN.
     pub fn fit(&self, source: &Source) -> Result<(), OptionError> {
         let kind = source.kind();
         let set = [("direct", self.direct.is_some()), ("reservations", self.reservations.is_some())];
@@ -131,7 +131,7 @@ impl Options {
         }
     }
 
-    /// Whether an option that is there once at most has been set; `delay` sees to its two sides itself.
+    /// Returns true if an option that may occur once is set already; `delay` checks its two directions itself.
     fn has(&self, name: &str) -> bool {
         match name {
             "ro" => self.read_only,

@@ -1,8 +1,8 @@
-//! The sessions of a target, kept in its state folder, so that after a restart a store that has come in the place of
-//! another stays closed to those that know the old one.
+//! Nexuses of a target, kept in the state folder. After a restart, a LUN with another store than before stays closed to
+//! the nexuses that know the old store.
 //!
-//! One text file per target: the stores, and below them the nexuses that know them; a checksum ends it. One that cannot be
-//! read keeps the target from starting: to forget a nexus is to let its initiator write into another disk.
+//! One text file per target: the stores, and below them the nexuses that know them, with a checksum at the end. An
+//! unreadable file keeps the target from starting: to forget a nexus is to let its initiator write into another disk.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -24,10 +24,10 @@ pub struct Register {
     _lock: File,
 }
 
-/// Why the sessions of an earlier process cannot be had back.
+/// Reason for which the sessions of an earlier process cannot be restored.
 #[derive(Debug, Error)]
 pub enum RegisterError {
-    /// It cannot be used.
+    /// The register cannot be used.
     #[error("cannot use {} to keep which sessions know which LUN: {source}", path.display())]
     System {
         /// The file.
@@ -44,7 +44,7 @@ pub enum RegisterError {
         /// The file.
         path: PathBuf,
     },
-    /// It is damaged, or something else.
+    /// The file is damaged, or is no register.
     #[error(
         "{} is damaged: found '{found}', expected {expected}; it says which sessions must not use a LUN that has another \
          store by now: restore it, or delete it if no host has a LUN of this target in use",
@@ -53,7 +53,7 @@ pub enum RegisterError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Its contents.
+        /// Contents found.
         found: String,
         /// Expected contents.
         expected: &'static str,
@@ -86,7 +86,7 @@ impl Register {
         load(&place(state, iqn)).map(|_| ())
     }
 
-    /// Its file.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }

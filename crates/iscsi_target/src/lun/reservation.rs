@@ -1,10 +1,11 @@
-//! Who may use a LUN: RESERVE and RELEASE (SPC-2 section 5.5.1) and persistent reservations (SPC-4 section 5.12).
+//! Reservations of a LUN: RESERVE and RELEASE (SPC-2 section 5.5.1) and persistent reservations (SPC-4 section 5.12).
 //!
-//! Persistent registrations belong to an initiator port, so they outlive its sessions; whether they outlive the
-//! target, too (APTPL), says the last who registered; see `kept.rs`. Who is to be told of a change is handed back, in pairs, to the LUN.
+//! Persistent registrations belong to an initiator port, so they outlive its sessions. The last registration decides
+//! about persistence over a restart of the target (APTPL, see `kept.rs`). Changes return pairs of port and unit
+//! attention to the LUN.
 //!
-//! A change that is to be kept waits until it is on stable storage: before that it is not in force, and if it cannot be
-//! kept it never is. The next one builds on it, and fails with it.
+//! A change that is to be kept comes into force when it is on stable storage, and is dropped if it cannot be written.
+//! Later changes build on a pending one, and fail with it.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -18,41 +19,41 @@ use super::attention::{Attention, Nexus, Port};
 use super::error::ReserveError;
 use super::kept::{Kept, Version};
 
-/// What a command needs of a LUN (SPC-4 table 66, SBC-4 table 13).
+/// Access that a command needs to a LUN (SPC-4 table 66, SBC-4 table 13).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
-    /// It is answered whatever is reserved: INQUIRY and its like.
+    /// None: the command is executed under any reservation, such as INQUIRY.
     Nothing,
-    /// It is answered under every persistent reservation, and refused under another's RESERVE.
+    /// Executed under any persistent reservation, refused under a RESERVE of another session.
     Presence,
-    /// It looks at the medium.
+    /// Reads the medium.
     Read,
-    /// It changes the medium or how the LUN works.
+    /// Changes the medium or the parameters of the LUN.
     Write,
-    /// It is RESERVE, which does not go together with registrations.
+    /// RESERVE, which conflicts with registrations.
     Reserve,
-    /// It is RELEASE, which is answered, but does nothing for one who does not hold.
+    /// RELEASE, which succeeds without effect for a session that holds no reservation.
     Release,
-    /// It is PERSISTENT RESERVE, which does not go together with RESERVE.
+    /// PERSISTENT RESERVE, which conflicts with RESERVE.
     Persistent,
 }
 
-/// What a PERSISTENT RESERVE OUT asks for.
+/// Parameters of a PERSISTENT RESERVE OUT command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// What to do.
+    /// Service action.
     pub action: ReserveOut,
-    /// Scope and type of the reservation, for the actions that make or end one; what is wrong with them.
+    /// Scope and type of the reservation, for actions that make or end one; sense data if they are invalid.
     pub kind: Result<ReservationType, Sense>,
-    /// The sender's key.
+    /// RESERVATION KEY: key of the sender.
     pub key: u64,
-    /// The new key, or the key to preempt.
+    /// SERVICE ACTION RESERVATION KEY: new key, or key to preempt.
     pub action_key: u64,
-    /// Whether everything is kept over a start of the target from now on, if it says.
+    /// APTPL bit: persistence of reservations over a restart of the target; `None` for actions without the bit.
     pub persist: Option<bool>,
 }
 
-/// A port that is to be told of something.
+/// Unit attention for the sessions of a port.
 pub(super) type Notice = (Arc<Port>, Attention);
 
 /// Most registrations of a LUN; more are refused.
@@ -61,26 +62,26 @@ const REGISTRATIONS_MAX: usize = 1024;
 /// The reservations of one LUN.
 #[derive(Debug, Default)]
 pub struct Reservations {
-    /// Sessions that are open.
+    /// Ports of the open sessions.
     ports: BTreeMap<Nexus, Arc<Port>>,
-    /// Who holds a RESERVE.
+    /// Session that holds a RESERVE.
     reserved: Option<Nexus>,
-    /// In force.
+    /// Persistent state in force.
     state: PersistentState,
-    /// On its way to stable storage, the oldest first.
+    /// Changes on their way to stable storage, the oldest first.
     pending: VecDeque<Pending>,
-    /// Of the last change that was to be kept.
+    /// Version of the last change that was to be kept.
     version: Version,
 }
 
 /// Persistent reservations at one time.
 #[derive(Clone, Debug, Default)]
 struct PersistentState {
-    /// In the order in which they came.
+    /// Registrations (port and key) in order of arrival.
     registrants: Vec<(Arc<Port>, u64)>,
     held: Option<Held>,
     generation: u32,
-    /// All of it is kept over a start of the target.
+    /// APTPL: registrations and reservation are kept over a restart of the target.
     persist: bool,
     /// READ FULL STATUS data up to the longest allocation length, until something changes.
     status: OnceCell<Vec<u8>>,
@@ -97,21 +98,21 @@ struct Pending {
 /// A change of persistent reservations.
 #[derive(Clone, Debug)]
 pub(super) struct Change {
-    /// Its author.
+    /// Session that made the change.
     pub(super) nexus: Nexus,
-    /// Ports that are to be told.
+    /// Unit attentions to raise.
     pub(super) notices: Vec<Notice>,
 }
 
 #[derive(Clone, Debug)]
 struct Held {
     kind: ReservationType,
-    /// Who made it; where all are holders it is one of them.
+    /// Port that made the reservation; one of the holders if all registrants hold it.
     holder: Arc<Port>,
 }
 
 impl Reservations {
-    /// What was kept is in force again. Its generation is not kept: it counts from the start (SPC-4 5.12.11).
+    /// Restores kept state. The generation is not kept: it restarts at 0 (SPC-4 5.12.11).
     pub(super) fn restore(kept: Kept) -> Reservations {
         let registrants: Vec<_> =
             kept.registrants.into_iter().map(|(port, key)| (Arc::new(port), key)).collect();
@@ -121,13 +122,13 @@ impl Reservations {
         Reservations { state, ..Reservations::default() }
     }
 
-    /// Whether all of it is kept over a start of the target.
+    /// Returns true if registrations and reservation are kept over a restart of the target (APTPL).
     pub fn persist(&self) -> bool {
         self.state.persist
     }
 
-    /// A session begins. Returns the state to keep if it has adopted a registration; the adoption is in force already, so that
-    /// the session is not locked out by its own reservation meanwhile.
+    /// A session begins. Returns the state to keep if it has adopted a registration; the adoption is in force already,
+    /// so that the session is not locked out by its own reservation meanwhile.
     pub(super) fn begin(
         &mut self,
         nexus: Nexus,
@@ -188,7 +189,7 @@ impl Reservations {
         self.ports.iter().filter(move |(_, other)| ***other == *port).map(|(&nexus, _)| nexus)
     }
 
-    /// Whether somebody's reservation forbids `nexus` a command.
+    /// Returns true if a reservation forbids `nexus` a command with this need.
     pub fn conflict(&self, nexus: Nexus, need: Need) -> bool {
         if let Some(holder) = self.reserved {
             match need {
@@ -211,12 +212,12 @@ impl Reservations {
         }
     }
 
-    /// RESERVE, which was found to be without conflict.
+    /// Grants RESERVE; the caller has checked for conflicts.
     pub fn reserve(&mut self, nexus: Nexus) {
         self.reserved = Some(nexus);
     }
 
-    /// RELEASE; of another's nothing is released.
+    /// Executes RELEASE: ends the RESERVE of `nexus`, and no other.
     pub fn release(&mut self, nexus: Nexus) {
         self.reserved = self.reserved.filter(|&holder| holder != nexus);
     }
@@ -239,7 +240,7 @@ impl Reservations {
     /// The first `most_bytes` of READ FULL STATUS data; all registrations are for the port `relative_port`.
     pub fn full_status(&self, relative_port: u16, most_bytes: u16) -> Vec<u8> {
         let registrants = self.state.registrants.iter().map(|(port, key)| {
-            // All who are registered hold a reservation of that kind.
+            // Every registrant holds a reservation of an "all registrants" type.
             let is_holder = |held: &&Held| held.kind.is_held_by_all() || held.holder == *port;
             Registrant {
                 key: *key,
@@ -254,8 +255,8 @@ impl Reservations {
         status[..status.len().min(most_bytes.into())].to_vec()
     }
 
-    /// PERSISTENT RESERVE OUT; `can_keep` is whether there is a place to keep it. Returns what has to be kept before it is
-    /// in force, if anything.
+    /// Executes PERSISTENT RESERVE OUT; `can_keep` is true if the LUN has a file for reservations. Returns the state
+    /// that must be kept before the change is in force; `None` if the change is in force at once.
     pub(super) fn out(
         &mut self,
         nexus: Nexus,
@@ -269,7 +270,7 @@ impl Reservations {
         let mut next = std::mem::replace(&mut self.state, in_force);
         let change = Change { nexus, notices: result? };
         next.status.take();
-        // Who is not registered, and says so once more, has changed nothing.
+        // An unregistered port that unregisters has changed nothing.
         if next.generation != generation {
             next.persist = request.persist.unwrap_or(next.persist);
         }
@@ -281,8 +282,8 @@ impl Reservations {
         Ok((change, Some(kept)))
     }
 
-    /// A change is on stable storage, and is in force with all before it; or it could not be kept, and is none, nor is what
-    /// was built on it. Returns what is in force now.
+    /// Completes the write of a change. With `is_kept` the change and all before it come into force; otherwise the
+    /// change and all later ones are dropped. Returns the changes that are in force now.
     pub(super) fn settle(&mut self, version: Version, is_kept: bool) -> Vec<Change> {
         let Some(place) = self.pending.iter().position(|pending| pending.version == version) else {
             return Vec::new();
@@ -306,7 +307,7 @@ impl Reservations {
         if request.action == ReserveOut::RegisterAndIgnore {
             return self.register(&port, request.action_key);
         }
-        // One who is not registered may only register, and says so with a key of zero.
+        // An unregistered port may only register, with a RESERVATION KEY of zero.
         let is_register = request.action == ReserveOut::Register;
         if registered.unwrap_or(0) != request.key || registered.is_none() && !is_register {
             return Err(ReserveError::Conflict);
@@ -367,7 +368,8 @@ impl Reservations {
         Ok(notices)
     }
 
-    /// A registration ended. A reservation of its own ends with it; one that all hold, with the last of them.
+    /// Adjusts the reservation after a registration has ended. A reservation ends with its holder's registration; one
+    /// of an "all registrants" type, with the last registration.
     fn leave(&mut self, port: &Arc<Port>) -> Vec<Notice> {
         match &self.state.held {
             Some(held) if held.kind.is_held_by_all() => {
@@ -379,13 +381,13 @@ impl Reservations {
         }
     }
 
-    /// A reservation that all hold is that of one who is still registered, and ends with the last of them.
+    /// Passes an "all registrants" reservation to a remaining registrant; ends the reservation if none remains.
     fn hand_on(&mut self) {
         let first = self.state.registrants.first().map(|(port, _)| Arc::clone(port));
         self.state.held = self.state.held.take().zip(first).map(|(held, holder)| Held { holder, ..held });
     }
 
-    /// Ends the reservation. Others that it let pass are told.
+    /// Ends the reservation. Other registrants get a unit attention if the reservation has admitted registrants.
     fn let_go(&mut self, port: &Arc<Port>) -> Vec<Notice> {
         match self.state.held.take() {
             Some(held) if held.kind.admits_registrants() => {
@@ -412,7 +414,7 @@ impl Reservations {
         if !takes_over && !self.state.registrants.iter().any(|registrant| registrant.1 == key) {
             return Err(ReserveError::Conflict);
         }
-        // Scope and type are those of the reservation that it makes, if it makes one; and who makes it stays registered.
+        // Scope and type count only if the action makes a reservation; the port that makes it stays registered.
         let kind = if takes_over { Some(kind.map_err(ReserveError::Check)?) } else { None };
         let goes = |(other, found): &mut (Arc<Port>, u64)| match takes_over {
             true => other != port && (key == 0 || *found == key),
@@ -453,8 +455,9 @@ impl Reservations {
 }
 
 impl PersistentState {
-    /// Port whose registrations a session of `port` uses. Without CHAP a name and an ISID are all there is of an initiator, so
-    /// it uses those of a user, which remain that user's; of several users that of the holder, or the first.
+    /// Port whose registrations a session of `port` uses. Without CHAP an initiator is known by name and ISID alone, so
+    /// the session uses the registrations of a user, which remain that user's; of several users, those of the holder or
+    /// the first.
     fn owner(&self, port: &Arc<Port>) -> Arc<Port> {
         if port.user.is_some() || self.key(port).is_some() {
             return Arc::clone(port);

@@ -1,7 +1,7 @@
 //! Small files of the target's own state: read and replaced as a whole.
 //!
-//! A new state is written under another name, made durable and renamed, so that after a crash the file has the old or the
-//! new one. Symbolic links are not followed: the folder may be one that others can write to.
+//! A new state is written under another name, made durable and renamed, so that after a crash the file has the old or
+//! the new one. Symbolic links are not followed: the folder may be one that others can write to.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -43,7 +43,7 @@ pub(super) fn create(path: &Path, text: &str) -> io::Result<()> {
         }
         linked => linked,
     });
-    // It exists unless the first step failed.
+    // The draft exists unless the first step failed.
     let _ = fs::remove_file(draft);
     created?;
     File::open(dir)?.sync_all()
@@ -83,11 +83,12 @@ pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
     overwrite(path, text)
 }
 
-/// The same where the folder has to be there: one that has gone, with a mount for instance, is not made anew in its place.
+/// Replaces the text of a file in an existing folder. A missing folder, of an unmounted file system for instance, is
+/// not created.
 pub(super) fn overwrite(path: &Path, text: &str) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
-    // One that an earlier crash has left, or that somebody else has put there.
+    // A file left by an earlier crash, or placed there by another process.
     match fs::remove_file(&new) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -1,5 +1,4 @@
-//! What users write after `--lun`: `KIND:WHERE[,OPTION]…`, such as `memory:4GiB` or
-//! `file:/srv/disk.img,ro,block=4096`.
+//! Value of `--lun`: `KIND:WHERE[,OPTION]…`, such as `memory:4GiB` or `file:/srv/disk.img,ro,block=4096`.
 //!
 //! The first comma ends the place; a comma that belongs to a path is written twice, as QEMU has it. The
 //! options are in `options.rs`. Only the text is read here; nothing is opened and no size is judged.
@@ -14,29 +13,29 @@ use thiserror::Error;
 
 use super::options::Options;
 
-/// The most LUNs a target serves: what the peripheral addressing method can number (SAM-5 4.7.7.2).
+/// Most LUNs of a target: the range of the peripheral device addressing method (SAM-5 4.7.7.2).
 pub const LUNS_MAX: usize = 256;
 
 /// A LUN that is to be served.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LunSpec {
-    /// Where its bytes are.
+    /// Source of the bytes.
     pub source: Source,
-    /// How it is served.
+    /// Options behind the place.
     pub options: Options,
 }
 
-/// Where the bytes of a LUN are.
+/// Source of the bytes of a LUN.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Source {
     /// `memory:SIZE`: zeros at first, gone with the process.
     Memory {
-        /// Its size.
+        /// Size of the memory.
         len: Bytes,
     },
-    /// `null:SIZE`: reads zeros, forgets what is written.
+    /// `null:SIZE`: reads return zeros, writes are discarded.
     Null {
-        /// Its size.
+        /// Reported size.
         len: Bytes,
     },
     /// `file:PATH`: an existing file.
@@ -51,7 +50,7 @@ pub enum Source {
     },
 }
 
-/// Why a LUN specification could not be read.
+/// Reason for which a LUN specification could not be read.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum SpecError {
     /// The word before the colon is no kind of LUN, or there is none.
@@ -70,7 +69,7 @@ pub enum SpecError {
     Size {
         /// The whole text.
         found: String,
-        /// What is wrong with the size.
+        /// Cause: the size cannot be parsed.
         source: ParseError,
     },
     /// `file:` and nothing behind it.
@@ -78,7 +77,7 @@ pub enum SpecError {
     NoPath {
         /// The whole text.
         found: String,
-        /// What should be named.
+        /// Kind of place expected.
         kind: &'static str,
     },
     /// An option cannot be read, or does not go with this kind of LUN.
@@ -86,7 +85,7 @@ pub enum SpecError {
     Option {
         /// The whole text.
         found: String,
-        /// What is wrong with it.
+        /// Cause: the option is not valid.
         source: OptionError,
     },
 }
@@ -104,7 +103,7 @@ impl Source {
         }
     }
 
-    /// Whether it is gone with the process.
+    /// Returns true if the contents end with the process.
     pub fn is_volatile(&self) -> bool {
         matches!(self, Source::Memory { .. } | Source::Null { .. })
     }

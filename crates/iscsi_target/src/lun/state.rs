@@ -10,9 +10,9 @@ pub const STATE_DIR: &str = "/var/lib/farlun";
 pub struct Opening<'a> {
     /// Name of the target.
     pub iqn: &'a str,
-    /// Its state folder.
+    /// State folder of the target.
     pub state: &'a Path,
-    /// They are looked at and not served: nothing is kept of them.
+    /// The LUNs are inspected and not served: nothing is written.
     pub is_look: bool,
 }
 

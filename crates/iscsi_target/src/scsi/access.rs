@@ -1,4 +1,4 @@
-//! What each command needs of a LUN when somebody has reserved it: SPC-4 table 66, SBC-4 table 13.
+//! Access that each command needs to a reserved LUN: SPC-4 table 66, SBC-4 table 13.
 
 use wire::scsi::Cdb;
 

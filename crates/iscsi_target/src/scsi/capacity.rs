@@ -5,9 +5,8 @@ use wire::scsi::{Capacity10, Capacity16};
 use crate::backend::Backend;
 use crate::lun::Lun;
 
-/// Logical blocks per physical block, as a power of two. That is for devices, which have physical blocks. A
-/// file has a granularity, which is told as such in the block limits page and does not make smaller writes
-/// unsafe.
+/// Logical blocks per physical block, as a power of two. Only devices have physical blocks. A file has a granularity,
+/// which the block limits page reports; smaller writes to a file are not unsafe.
 pub(super) fn physical_block_exponent(lun: &Lun) -> u8 {
     match lun.backend() {
         Backend::Inline(_) => 0,
@@ -17,7 +16,7 @@ pub(super) fn physical_block_exponent(lun: &Lun) -> u8 {
     }
 }
 
-/// Data of READ CAPACITY (10). A LUN that is too large for it says 2^32 − 1: ask with sixteen bytes.
+/// READ CAPACITY (10) data. A LUN beyond the range reports 2^32 − 1, which refers the initiator to READ CAPACITY (16).
 pub(super) fn ten(lun: &Lun) -> Vec<u8> {
     let last_lba = u32::try_from(lun.blocks() - 1).unwrap_or(u32::MAX);
     Capacity10 { last_lba, block_len: lun.block_len_bytes() }.emit().to_vec()

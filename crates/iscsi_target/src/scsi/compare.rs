@@ -7,10 +7,11 @@ use super::transfer::{Blocks, checked, must_reach_medium, refuse_if_protected};
 use super::{Outcome, whole};
 use crate::lun::Lun;
 
-/// Most blocks of a COMPARE AND WRITE: what its one byte can tell.
+/// Most blocks of a COMPARE AND WRITE: the range of its one-byte field.
 pub(super) const COMPARE_AND_WRITE_MAX: u8 = 255;
 
-/// The longest ORWRITE. It is one step for all who look, so a LUN in memory does nothing else meanwhile, nor does the loop.
+/// Longest ORWRITE in bytes. ORWRITE is atomic for all readers, so a LUN in memory, and the loop, do nothing else
+/// meanwhile.
 const OR_WRITE_MAX_BYTES: u32 = 1 << 20;
 
 pub(super) fn verify(

@@ -1,7 +1,7 @@
 //! Sense data of a failed operation (SPC-4 section 4.5, SBC-4 section 4.7.3.6).
 //!
-//! There is no INFORMATION field for a failed store: it would name the first block that failed, and a store says only that
-//! a block of the range did.
+//! There is no INFORMATION field for a failed store: it would name the first block that failed, and a store says only
+//! that a block of the range did.
 
 use block::{ErrorKind, OperationError};
 use wire::scsi::Sense;

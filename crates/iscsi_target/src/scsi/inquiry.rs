@@ -1,7 +1,7 @@
-//! INQUIRY: what a LUN is, and the vital product data pages 00, 80, 83, 86, B0, B1, B2.
+//! INQUIRY: standard data of a LUN, and the vital product data pages 00, 80, 83, 86, B0, B1, B2.
 //!
-//! SPC-4 sections 6.6 and 7.8, SBC-4 section 6.6. A LUN that is not there is described as such (peripheral
-//! qualifier 3, type 1Fh), because initiators scan by asking.
+//! SPC-4 sections 6.6 and 7.8, SBC-4 section 6.6. A missing LUN answers with peripheral qualifier 3 and device type
+//! 1Fh, because initiators scan for LUNs with INQUIRY.
 
 use block::TRANSFER_MAX_BYTES;
 use wire::scsi::{
@@ -34,10 +34,10 @@ const ISCSI: u8 = 5;
 /// The only port of a target (SAM-5 section 4.6.5.3).
 pub(super) const RELATIVE_PORT: u16 = 1;
 
-/// What transfers are best a multiple of: a page, of memory as of the cache behind a file.
+/// Optimal transfer granularity: a page, of memory as of the cache behind a file.
 const PAGE_BYTES: u32 = 4096;
 
-/// What reads and writes are best cut to: large enough for any line, small enough to interleave.
+/// Optimal transfer length: large enough for any line, small enough to interleave.
 const TRANSFER_OPTIMAL_BYTES: u32 = 1 << 20;
 
 /// PROVISIONING TYPE (SBC-4 section 6.6.7).

@@ -1,14 +1,14 @@
-//! What a SCSI command means for a LUN: decided here, carried out by the serving loop.
+//! Meaning of a SCSI command for a LUN: decided here, executed by the serving loop.
 //!
-//! [`execute`] reads no socket and touches no block. It takes a command and answers with an [`Outcome`]:
-//! a status, data to send, or an order to move or change bytes in a range that was checked completely. A
-//! command that comes with data of its own is looked at twice: [`execute`] checks its CDB and says how much
-//! data belongs to it, [`execute_with`] does it. One file per group of commands; formats are in
-//! `wire::scsi`. Residuals (expected against actual length) are the session's.
+//! [`execute`] reads no socket and touches no block. It takes a command and returns an [`Outcome`]: a status, data to
+//! send, or an order to move or change bytes in a range that was checked completely. A command with parameter data is
+//! decided in two steps: [`execute`] checks the CDB and returns the length of the data, [`execute_with`] decides with
+//! the data. One file per group of commands; formats are in `wire::scsi`. The session computes residuals (expected
+//! against actual length).
 //!
-//! What is looked at first (SAM-5 sections 5.14 and 5.15): is there such a LUN, has the session something
-//! to be told, is the command known, does a reservation forbid it, are its fields valid. INQUIRY, REPORT LUNS and REQUEST SENSE are
-//! answered for any LUN and are not held up by a unit attention.
+//! Order of checks (SAM-5 sections 5.14 and 5.15): existence of the LUN, pending unit attention, known operation code,
+//! reservation conflict, valid fields. INQUIRY, REPORT LUNS and REQUEST SENSE are answered for any LUN and are not held
+//! up by a unit attention.
 
 mod access;
 mod capacity;
@@ -33,7 +33,7 @@ use transfer::Blocks;
 
 pub use failure::sense_of;
 
-/// What the serving loop has to do for one command.
+/// Work of the serving loop for one command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// Status GOOD, no data.
@@ -54,14 +54,14 @@ pub enum Outcome {
     Keep(Save),
     /// Receive so many bytes, then [`execute_with`] them. The initiator has to expect just as many.
     Parameters {
-        /// How many.
+        /// Length of the data in bytes.
         len_bytes: u32,
     },
     /// Carry it out, then GOOD.
     Composite(Composite),
     /// End the commands of other sessions on the LUN, then GOOD.
     Preempted {
-        /// Whose.
+        /// Sessions concerned.
         sessions: Vec<Nexus>,
         /// The reservations, if they are to be on stable storage before that.
         save: Option<Save>,
@@ -82,15 +82,15 @@ pub struct Transfer {
     pub fua: bool,
 }
 
-/// Operation codes of the commands that every LUN answers, even one that is not there.
+/// Operation codes of the commands that are answered for any LUN, even a missing one.
 const ALWAYS_ANSWERED: [u8; 3] = [REQUEST_SENSE, INQUIRY, REPORT_LUNS];
 const REQUEST_SENSE: u8 = 0x03;
 const INQUIRY: u8 = 0x12;
 const REPORT_LUNS: u8 = 0xa0;
 
-/// Decides what `cdb`, sent by `nexus` to the LUN at `address`, does.
+/// Decides the outcome of `cdb`, sent by `nexus` to the LUN at `address`.
 ///
-/// A unit attention that is reported by the outcome is taken from the LUN: it is told once.
+/// A unit attention in the outcome is cleared at the LUN: each is reported once.
 pub fn execute(luns: &mut Luns, address: Address, nexus: Nexus, cdb: &[u8; 16]) -> Outcome {
     if !ALWAYS_ANSWERED.contains(&cdb[0]) {
         let found = luns.lun_mut(address).filter(|lun| !lun.is_leaving());
@@ -109,7 +109,7 @@ pub fn execute(luns: &mut Luns, address: Address, nexus: Nexus, cdb: &[u8; 16]) 
     decide(luns, address, nexus, parsed, None).unwrap_or_else(Outcome::Check)
 }
 
-/// Decides what a command does that [`execute`] wanted data for, now that `data` is there.
+/// Decides the outcome of a command for which [`execute`] required `data`.
 pub fn execute_with(luns: &mut Luns, address: Address, nexus: Nexus, cdb: &[u8; 16], data: &[u8]) -> Outcome {
     let parsed = Cdb::parse(cdb).map_err(Sense::from);
     parsed.and_then(|cdb| decide(luns, address, nexus, cdb, Some(data))).unwrap_or_else(Outcome::Check)
@@ -183,8 +183,8 @@ fn on_medium(lun: &Lun, cdb: Cdb, data: Option<&[u8]>) -> Result<Outcome, Sense>
         }
         Cdb::Read { form, lba, blocks, fua, .. } => transfer::read(lun, Blocks { form, lba, blocks }, fua),
         Cdb::Write { form, lba, blocks, fua, .. } => transfer::write(lun, Blocks { form, lba, blocks }, fua),
-        // Written to the medium. What could be read back comes from the cache in front of it and proves
-        // nothing, so it is not compared.
+        // Written to the medium without a comparison: a read would come from the cache in front of the medium and prove
+        // nothing.
         Cdb::WriteAndVerify { form, lba, blocks, .. } => {
             transfer::write(lun, Blocks { form, lba, blocks }, true)
         }

@@ -9,7 +9,7 @@ use super::transfer::flush;
 use super::{Outcome, whole};
 use crate::lun::{Lun, Nexus, Settings};
 
-/// What a MODE SENSE command asks for; see `wire::scsi::Cdb::ModeSense`.
+/// Fields of a MODE SENSE command; see `wire::scsi::Cdb::ModeSense`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) form: ModeForm,
@@ -20,10 +20,10 @@ pub(super) struct Wanted {
     pub(super) subpage: u8,
 }
 
-/// The subpage code that asks for a page with all its subpages; none here has any.
+/// Subpage code for a page with all its subpages; no page here has subpages.
 const ALL_SUBPAGES: u8 = 0xff;
 
-/// All the data that is wanted.
+/// MODE SENSE data in full length.
 pub(super) fn sense(lun: &Lun, wanted: Wanted) -> Result<Vec<u8>, Sense> {
     if wanted.page_control == PageControl::Saved {
         return Err(Sense::SAVING_NOT_SUPPORTED);
@@ -56,7 +56,8 @@ pub(super) struct List {
     pub(super) len: u16,
 }
 
-/// Everything in the list has to be as it is, but for what can be changed; then all of it is taken.
+/// Executes MODE SELECT. All fields must have their current values except changeable ones; the list takes effect as a
+/// whole.
 pub(super) fn select(lun: &mut Lun, nexus: Nexus, list: List, data: Option<&[u8]>) -> Result<Outcome, Sense> {
     if !list.page_format {
         return Err(Sense::invalid_field(1, Some(4)));
@@ -89,7 +90,7 @@ pub(super) fn select(lun: &mut Lun, nexus: Nexus, list: List, data: Option<&[u8]
             ModePage::Control { write_protect, .. } => settings.write_protect = write_protect,
             _ => {}
         }
-        // What the LUN would say if it did as it is told: anything else cannot be changed.
+        // Pages of the LUN with the new settings: a difference is in a field that cannot be changed.
         let possible = settings.write_cache <= lun.backend().has_write_cache();
         if !possible || !pages(lun, settings).contains(page) {
             return Err(Sense::INVALID_FIELD_IN_PARAMETER_LIST);
@@ -97,11 +98,11 @@ pub(super) fn select(lun: &mut Lun, nexus: Nexus, list: List, data: Option<&[u8]
     }
     let loses_cache = lun.settings().write_cache && !settings.write_cache;
     lun.set(nexus, settings);
-    // What was answered out of the cache until now must not stay there alone.
+    // Writes that were acknowledged from the cache must reach the medium.
     Ok(if loses_cache { flush(lun) } else { Outcome::Good })
 }
 
-/// The pages that a MODE SENSE asks for.
+/// Mode pages with the values that the page control field selects.
 fn values(lun: &Lun, page_control: PageControl) -> Vec<ModePage> {
     let cache = lun.backend().has_write_cache();
     match page_control {
@@ -121,7 +122,7 @@ fn values(lun: &Lun, page_control: PageControl) -> Vec<ModePage> {
     }
 }
 
-/// In ascending order, as the all-pages request wants them.
+/// Mode pages in ascending order, as the all-pages request needs them.
 fn pages(lun: &Lun, settings: Settings) -> Vec<ModePage> {
     vec![
         ModePage::ErrorRecovery { reallocate_writes: false, reallocate_reads: false },

@@ -44,7 +44,7 @@ const VERIFIES: u8 = 0x16;
 const WRITES_AND_VERIFIES: u8 = 0x12;
 const IMMED: u8 = 0x02;
 
-/// By operation code and service action.
+/// Supported commands in order of operation code and service action.
 static COMMANDS: &[Command] = &[
     plain(code::TEST_UNIT_READY, &[]),
     plain(code::REQUEST_SENSE, &[0x01, 0, 0, 0xff]),
@@ -116,7 +116,7 @@ static COMMANDS: &[Command] = &[
 const RESERVE_IN: [u8; 8] = [0x1f, 0, 0, 0, 0, 0, 0xff, 0xff];
 const RESERVE_OUT: [u8; 8] = [0x1f, 0xff, 0, 0, 0xff, 0xff, 0xff, 0xff];
 
-/// Which command is asked for; see `wire::scsi::Cdb::ReportOpcodes`.
+/// Fields of a REPORT SUPPORTED OPERATION CODES command; see `wire::scsi::Cdb::ReportOpcodes`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) timeouts: bool,
@@ -125,7 +125,7 @@ pub(super) struct Wanted {
     pub(super) service_action: u16,
 }
 
-/// How long commands take is the store's and the line's, and is not told.
+/// REPORT SUPPORTED OPERATION CODES data. Command timeouts depend on the store and the line, so none is reported.
 pub(super) fn report(wanted: Wanted) -> Result<Vec<u8>, Sense> {
     const ALL: u8 = 0;
     const WITHOUT_ACTION: u8 = 1;
@@ -176,7 +176,7 @@ fn usage(command: &Command) -> Vec<u8> {
     usage
 }
 
-/// REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS data: what the serving loop does (`serve/manage.rs`).
+/// REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS data: the functions of the serving loop (`serve/manage.rs`).
 pub(super) fn task_management(extended: bool) -> Vec<u8> {
     const ABORT_TASK: u8 = 0x80;
     const ABORT_TASK_SET: u8 = 0x40;

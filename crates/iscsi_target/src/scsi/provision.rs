@@ -13,17 +13,17 @@ use crate::lun::Lun;
 /// MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT.
 pub(super) const UNMAP_RANGES_MAX: u32 = 256;
 
-/// How WRITE SAME differs from its plain form; see `wire::scsi::Cdb::WriteSame`.
+/// Options of WRITE SAME; see `wire::scsi::Cdb::WriteSame`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Same {
     pub(super) unmap: bool,
     pub(super) no_data: bool,
 }
 
-/// Only the form of sixteen bytes unmaps (LBPWS, not LBPWS10): initiators prefer it or UNMAP where they have the
-/// choice, and test suites want the old form to unmap whatever was sent, while SBC-4 has it written unless it
-/// reads back the same. No blocks means all to the end. What comes of UNMAP reads like the block that was sent: zeros are
-/// unmapped, anything else is written.
+/// Executes WRITE SAME. Only WRITE SAME (16) unmaps (LBPWS, not LBPWS10): initiators prefer it or UNMAP where both are
+/// offered. Test suites expect WRITE SAME (10) to unmap whatever block was sent, while SBC-4 requires a write unless
+/// unmapped blocks read back the same. A length of zero means all blocks to the end. Unmapped blocks read as zeros, so
+/// a block of zeros is unmapped and any other is written.
 pub(super) fn write_same(
     lun: &Lun,
     range: Blocks,
@@ -101,8 +101,8 @@ fn span(lun: &Lun, lba: u64, blocks: u32) -> ByteRange {
     ByteRange { offset_bytes: lba * block_len_bytes, len_bytes: u64::from(blocks) * block_len_bytes }
 }
 
-/// Stores do not tell what is a hole, so everything is said to be mapped, which the standard allows for what
-/// is not known.
+/// GET LBA STATUS data. Stores do not report holes, so every block is reported as mapped, which SBC-4 permits for
+/// unknown states.
 pub(super) fn lba_status(lun: &Lun, lba: u64) -> Result<Vec<u8>, Sense> {
     if lba >= lun.blocks() {
         return Err(Sense::LBA_OUT_OF_RANGE);

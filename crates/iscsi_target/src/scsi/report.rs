@@ -1,6 +1,6 @@
 //! REPORT LUNS and REQUEST SENSE: SPC-4 sections 6.33 and 6.39.
 //!
-//! Sense data itself travels with its status (autosense); REQUEST SENSE only tells what is pending.
+//! Sense data of a failed command is part of its response (autosense); REQUEST SENSE only reports pending conditions.
 
 use wire::scsi::{Lun as Address, ReportLuns, Sense};
 
@@ -24,7 +24,7 @@ pub(super) fn luns(luns: &Luns, nexus: Nexus, select: u8) -> Result<Vec<u8>, Sen
     Ok(ReportLuns { luns: list }.emit())
 }
 
-/// What `nexus` has to be told about a LUN, which is thereby told; that it is not there, if it is not.
+/// Pending unit attention of `nexus` at a LUN, which is cleared; LOGICAL UNIT NOT SUPPORTED for a missing LUN.
 pub(super) fn sense(lun: Option<&mut Lun>, nexus: Nexus, descriptor: bool) -> Vec<u8> {
     let sense = match lun {
         None => Sense::LUN_NOT_SUPPORTED,

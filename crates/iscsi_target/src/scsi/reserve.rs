@@ -1,7 +1,7 @@
 //! PERSISTENT RESERVE IN and OUT: SPC-4 sections 6.15 and 6.16. Rights are the LUN's (`lun/reservation.rs`).
 //!
-//! Not done: registering others (SPEC_I_PT), and REGISTER AND MOVE; REPORT CAPABILITIES says so.
-//! What is kept over a start of the target (APTPL) is kept in `lun/kept.rs`, where the LUN has a place for it.
+//! Not done: registering others (SPEC_I_PT), and REGISTER AND MOVE; REPORT CAPABILITIES says so. APTPL keeps
+//! reservations over a restart of the target in `lun/kept.rs`, if the LUN has a file for them.
 
 use wire::scsi::{ReservationType, ReserveCapabilities, ReserveIn, ReserveOut, ReserveParameters, Sense};
 
@@ -48,7 +48,7 @@ pub(super) fn write(lun: &mut Lun, nexus: Nexus, out: Out, data: Option<&[u8]>) 
         _ if out.scope != WHOLE_LUN => Err(Sense::invalid_field(2, Some(7))),
         kind => kind.ok_or(Sense::invalid_field(2, Some(3))),
     };
-    // Those that preempt may make none (SPC-4 5.12.11.2.4).
+    // PREEMPT may make no reservation, and then ignores scope and type (SPC-4 5.12.11.2.4).
     if matches!(out.action, ReserveOut::Reserve | ReserveOut::Release) {
         kind?;
     }

@@ -1,7 +1,7 @@
 //! READ, WRITE, WRITE AND VERIFY, PRE-FETCH and SYNCHRONIZE CACHE in all their forms: SBC-4 sections 5.10–5.17,
 //! 5.33, 5.34, 5.39–5.46.
 //!
-//! They are only judged here: what passes lies within the LUN and can be carried out as it is.
+//! Commands are only checked here: an accepted range lies within the LUN and can be transferred as it is.
 
 use block::{ByteRange, TRANSFER_MAX_BYTES};
 use wire::scsi::{BlockForm, Sense};
@@ -29,15 +29,15 @@ pub(super) fn write(lun: &Lun, range: Blocks, fua: bool) -> Result<Outcome, Sens
     Ok(transfer(span, must_reach_medium(lun, fua)).map_or(Outcome::Good, Outcome::Write))
 }
 
-/// Nothing is read ahead: what is in the page cache of a file is the system's to decide, and memory is
-/// there. CONDITION MET says that there was room.
+/// Executes PRE-FETCH without reading ahead: the kernel manages the page cache of a file, and memory needs no cache.
+/// CONDITION MET reports that there was room.
 pub(super) fn pre_fetch(lun: &Lun, range: Blocks) -> Result<Outcome, Sense> {
     within(lun, range)?;
     Ok(Outcome::ConditionMet)
 }
 
-/// The range is checked, but the whole store is synced: stores keep no list of what is dirty. IMMED is not
-/// used: the status comes when it is true.
+/// Executes SYNCHRONIZE CACHE: checks the range, but syncs the whole store, since stores keep no list of dirty blocks.
+/// IMMED is ignored: the status follows the sync.
 pub(super) fn synchronize(lun: &Lun, range: Blocks) -> Result<Outcome, Sense> {
     within(lun, range)?;
     Ok(flush(lun))
@@ -48,8 +48,8 @@ pub(super) fn flush(lun: &Lun) -> Outcome {
     if lun.backend().has_write_cache() { Outcome::Sync } else { Outcome::Good }
 }
 
-/// Whether what a write brings must be on the medium before its status: FUA, or a write cache that an
-/// initiator switched off.
+/// Returns true if a write must reach the medium before its status: FUA, or a write cache that an initiator has
+/// switched off.
 pub(super) fn must_reach_medium(lun: &Lun, fua: bool) -> bool {
     fua && lun.backend().has_write_cache() || lun.writes_through()
 }
@@ -77,7 +77,7 @@ fn transfer(span: ByteRange, fua: bool) -> Option<Transfer> {
     (len_bytes > 0).then_some(Transfer { offset_bytes, len_bytes, fua })
 }
 
-/// Whether a range of blocks lies within a LUN.
+/// Checks that a range of blocks lies within a LUN.
 pub(super) fn within(lun: &Lun, range: Blocks) -> Result<(), Sense> {
     match range.lba.checked_add(u64::from(range.blocks)) {
         Some(end) if end <= lun.blocks() => Ok(()),

@@ -1,21 +1,21 @@
-//! Whether an initiator that says nothing is still there. One that is silent is pinged, and one that does not answer
-//! is gone: its session, its memory and its reservations come free.
+//! Liveness of silent initiators. A silent initiator gets a NOP-In ping; without an answer it counts as gone, and its
+//! session, memory and reservations are freed.
 //!
-//! TCP notices a host that is gone by itself, but only while it has something to send, or after a minute of probes;
-//! and a peer whose kernel answers and whose program does not is alive to TCP for ever.
+//! TCP detects a lost host only while it has data to send, or after a minute of probes. A peer whose kernel answers and
+//! whose program hangs stays alive to TCP for ever.
 
 use std::time::Duration;
 
 use event::Instant;
 
-/// A discovery session may be silent for so long: it cannot be pinged (RFC 7143 section 4.3).
+/// Longest silence of a discovery session, which cannot be pinged (RFC 7143 section 4.3).
 pub(super) const DISCOVERY_PATIENCE: Duration = Duration::from_secs(30);
-/// How long a peer may be silent on a short path.
+/// Longest silence of a peer on a short path.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// On a long one it is so many round trips.
+/// Longest silence in round trips, on a long path.
 const ROUND_TRIPS: u32 = 8;
 
-/// What is known of one peer.
+/// Liveness state of one peer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Alive {
     since: Instant,
@@ -23,13 +23,13 @@ pub(super) struct Alive {
     is_pinged: bool,
 }
 
-/// What is to be done about a peer.
+/// Action for a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Fine,
     Ping,
     Gone,
-    /// It is a discovery session in which nothing is asked.
+    /// A discovery session without requests.
     Idle,
 }
 
@@ -38,24 +38,24 @@ impl Alive {
         Alive { since: now, acked_bytes: 0, is_pinged: false }
     }
 
-    /// Something of it has arrived.
+    /// Notes that data of the peer has arrived.
     pub(super) fn heard(&mut self, now: Instant) {
         (self.since, self.is_pinged) = (now, false);
     }
 
-    /// Time since something of it has arrived, or since it was judged.
+    /// Time since data of the peer arrived, or since the last verdict.
     pub(super) fn silent_for(&self, now: Instant) -> Duration {
         now.since(self.since)
     }
 
-    /// Whether it has been silent for so long that it is worth a look.
+    /// Returns true if the silence is long enough to read TCP_INFO.
     pub(super) fn is_silent(&self, now: Instant) -> bool {
         self.silent_for(now) >= PATIENCE
     }
 
-    /// Judges it by what its TCP has done meanwhile: one that is receiving megabytes over a thin line has the ping
-    /// still before it. Of one that is not read, for want of buffers or because it does not take its answers, nothing
-    /// can arrive: that its TCP takes something, the ping if nothing else, is as good as an answer.
+    /// Judges a silent peer by the progress of its TCP: a peer that receives megabytes over a thin line has not reached
+    /// the ping yet. If the connection is not read, because buffers are short or the peer does not take its responses,
+    /// no answer can arrive; then an acknowledgement by the peer's TCP, of the ping at least, counts as an answer.
     pub(super) fn judge(&mut self, now: Instant, rtt: Duration, acked_bytes: u64, is_read: bool) -> Verdict {
         if now.since(self.since) < PATIENCE.max(rtt * ROUND_TRIPS) {
             return Verdict::Fine;
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(alive.judge(at(9), MS, 0, true), Verdict::Fine);
         assert_eq!(alive.judge(at(10), MS, 0, true), Verdict::Ping);
         assert_eq!(alive.judge(at(15), MS, 0, true), Verdict::Fine, "it has as long to answer");
-        // Its TCP took the ping: that is not an answer, but worth another wait.
+        // The peer's TCP took the ping: that is no answer, but worth another wait.
         assert_eq!(alive.judge(at(20), MS, 48, true), Verdict::Fine);
         assert_eq!(alive.judge(at(30), MS, 48, true), Verdict::Gone);
     }
@@ -121,7 +121,7 @@ mod tests {
         let at = |s: u64| start + Duration::from_secs(s);
         let mut there = Alive::new(start);
         for minute in 0..10 {
-            // Its TCP takes the ping, and says nothing else.
+            // The peer's TCP takes the ping, and no answer comes.
             assert_eq!(there.judge(at(60 * minute + 10), MS, 48 * minute, false), Verdict::Ping, "{minute}");
             assert_eq!(there.judge(at(60 * minute + 20), MS, 48 * (minute + 1), false), Verdict::Fine);
         }

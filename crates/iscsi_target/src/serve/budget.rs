@@ -14,20 +14,20 @@ use event::Instant;
 pub(super) const BUDGET_BYTES: usize = 160 << 20;
 /// The longest request.
 const LONGEST_BYTES: usize = block::TRANSFER_MAX_BYTES as usize;
-/// Bound of memory with one more request that is beyond its session's share: no less than the longest above the budget,
-/// so that what was read in time is not refused. From here on data of writes come in by reserve.
+/// Bound of memory including one request beyond its session's share: the budget plus the longest request, so that no
+/// request is refused that was read in time. Above this bound write data need a reserve.
 const BEYOND_BYTES: usize = BUDGET_BYTES + LONGEST_BYTES;
-/// The same for a request within its session's share.
+/// Bound of memory for a request within its session's share.
 pub(super) const WITHIN_BYTES: usize = 224 << 20;
-/// The same for a request of a session that holds little: the rest is for those alone.
+/// Bound of memory for a request of a session that holds at most `LITTLE_BYTES`: the rest is for such sessions alone.
 pub(super) const MOST_BYTES: usize = 256 << 20;
 pub(super) const LITTLE_BYTES: usize = 64 << 10;
 /// The least share of one session.
 const SHARE_MIN_BYTES: usize = 4 << 20;
 /// A session does not come to hold more than so many shares by several requests.
 const SHARES_MAX: usize = 4;
-/// A LUN that holds more than so many times the free memory gets no more, where others are in use: one whose store hangs
-/// has three quarters at most.
+/// Largest ratio of a LUN's buffers to the free memory while other LUNs are in use: a LUN with a hanging store takes
+/// three quarters at most.
 const LUN_PARTS: usize = 3;
 /// Reserve for writes that lack data while memory is short, and data that a session may announce then.
 pub(super) const FINISH_BYTES: usize = LONGEST_BYTES;
@@ -47,12 +47,12 @@ pub(super) fn share_bytes(sessions: usize) -> usize {
 #[derive(Debug)]
 pub(super) struct Budget {
     all: Buffers,
-    /// The same by the number of the LUN that they are for.
+    /// Buffers by LUN number.
     parts: Vec<Option<Buffers>>,
     used_parts: usize,
     /// Data that sessions have announced and not sent.
     lacking_bytes: usize,
-    /// Of them those for which memory is set aside.
+    /// Announced data for which memory is reserved.
     reserved_bytes: usize,
 }
 
@@ -65,10 +65,10 @@ pub(super) struct Holdings {
     pub(super) filling: usize,
     lacking_bytes: usize,
     reserved_bytes: usize,
-    /// Data that have come for its writes, in all and up to the last look.
+    /// Data received for writes, in total and up to the last look.
     brought_bytes: u64,
     seen_bytes: u64,
-    /// Last look at which data had come.
+    /// Time of the last look at which data had arrived.
     since: Instant,
 }
 
@@ -82,7 +82,7 @@ pub(super) struct Filled {
     since: Instant,
 }
 
-/// One request for memory.
+/// A request for memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish {
     pub(super) len_bytes: u32,
@@ -134,20 +134,21 @@ impl Budget {
         part.get_or_insert_with(|| all.part())
     }
 
-    /// Bound of memory for a request; `None` if its session holds too much. The less a session has and wants, the nearer
-    /// it may come to the end of the memory.
+    /// Bound of memory for a request; `None` if its session holds too much. The less a session holds and requests, the
+    /// higher the bound.
     fn most_bytes(own: &Holdings, wish: Wish) -> Option<usize> {
         let Wish { len_bytes, share_bytes, .. } = wish;
         match own.held_bytes + len_bytes as usize {
             ..=LITTLE_BYTES => Some(MOST_BYTES),
             all if all <= share_bytes => Some(WITHIN_BYTES),
-            // One that was read in time may be as long as requests are.
+            // A request that was read in time may have the full length.
             all if own.held_bytes <= share_bytes || all <= SHARES_MAX * share_bytes => Some(BEYOND_BYTES),
             _ => None,
         }
     }
 
-    /// Returns true if a LUN holds no more than its share: others have not less than a part of the memory that it leaves.
+    /// Returns true if a LUN holds no more than its share: others have not less than a part of the memory that it
+    /// leaves.
     fn lun_has_room(&self, wish: Wish, used_bytes: usize) -> bool {
         let part = wish.lun.and_then(|lun| self.parts.get(usize::from(lun))?.as_ref());
         let Some(part) = part.filter(|_| self.used_parts > 1) else { return true };
@@ -170,7 +171,7 @@ impl Budget {
         if self.fits(own, wish, self.held_bytes() + self.lacking_bytes) {
             return true;
         }
-        // One that has a reserve brings what it has announced, and announces more when it has.
+        // A session with a reserve receives the announced data before it announces more.
         let is_bounded =
             own.reserved_bytes == 0 && own.lacking_bytes + wish.len_bytes as usize <= FINISH_BYTES;
         is_bounded && Budget::most_bytes(own, wish).is_some() && self.lun_has_room(wish, self.held_bytes())
@@ -254,8 +255,8 @@ impl Holdings {
         }
     }
 
-    /// The time for which data of a transfer have failed to come, after [`Holdings::look`]. Data that are behind others of
-    /// their session are not late as long as those come.
+    /// Time for which the data of a transfer have failed to arrive, after [`Holdings::look`]. Data behind other data of
+    /// their session are not late as long as those arrive.
     pub(super) fn late(&self, filled: &mut Filled, now: Instant, is_read: bool) -> Duration {
         let has_come = std::mem::replace(&mut filled.seen_bytes, filled.arrived_bytes) != filled.seen_bytes;
         if filled.since == Instant::ZERO || !is_read || has_come && self.is_brisk(now) {
@@ -297,7 +298,7 @@ mod tests {
         write.0.count(write.1.arrived_bytes as usize);
     }
 
-    /// Two sessions announce all that they may and send nothing: others read and write all the same.
+    /// Two sessions announce the most permitted and send nothing: others read and write all the same.
     #[test]
     fn announced_data_shut_nobody_out() {
         let mut budget = Budget::new(0);
@@ -402,7 +403,7 @@ mod tests {
         assert_eq!(look(&mut budget, &mut own, 15, 1, true), (5, 5), "a byte is no progress");
         assert_eq!(look(&mut budget, &mut own, 30, 1, true), (20, 20));
         assert_eq!(look(&mut budget, &mut own, 35, 0, false), (0, 0), "it is not read");
-        // All that was before the second has come, and more.
+        // All data before the second transfer's have arrived, and more.
         own.brought_bytes += 16 << 20;
         assert_eq!(look(&mut budget, &mut own, 40, 8192, true), (0, 5));
         own.brought_bytes += 16 << 20;

@@ -1,5 +1,5 @@
-//! Long work on LUNs in memory: done by the loop itself, a slice in each turn, so that nobody waits for more
-//! than a slice. It ends like a call into a store, with a [`Done`].
+//! Long operations on LUNs in memory, executed by the loop itself, one slice per turn, so that no session waits for
+//! more than a slice. A chore ends like a call into a store, with a [`Done`].
 
 use block::{Buffer, Composite, FairQueue};
 use wire::scsi::Lun as Address;
@@ -8,7 +8,7 @@ use super::jobs::Done;
 use crate::backend::Backend;
 use crate::lun::{Lun, Luns, Nexus};
 
-/// Something to do in a LUN in memory.
+/// A long operation on a LUN in memory.
 #[derive(Debug)]
 pub(super) struct Chore {
     pub(super) lun: Address,
@@ -17,7 +17,7 @@ pub(super) struct Chore {
     pub(super) nexus: Nexus,
     pub(super) token: u64,
     pub(super) done_bytes: u64,
-    /// What the bytes count for that it came with, as long as it has them.
+    /// Buffer of the parameter data, which counts against the budget while the chore holds it.
     pub(super) _counted: Option<Buffer>,
 }
 
@@ -40,8 +40,8 @@ impl Chores {
         self.queue.is_empty()
     }
 
-    /// Does a slice; what came of the chore if that was its last. Chores that nobody waits for any more, as
-    /// `is_wanted` says of side, nexus and token, end where they are.
+    /// Executes one slice, and returns the result of the chore after the last one. A chore that is no longer wanted, by
+    /// `is_wanted` of side, nexus and token, ends at once.
     pub(super) fn step(
         &mut self,
         luns: &mut Luns,

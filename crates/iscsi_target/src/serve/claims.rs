@@ -1,5 +1,5 @@
-//! What the connections of a target's sessions claim of their lines, and the parts that they get. A session has its weight
-//! however many connections it has: those that claim share it, and others that do nothing take nothing of it.
+//! Claims of a target's connections to the lines that they share, and the allocated parts. A session has its weight
+//! however many connections it has: the claiming connections divide it, and idle ones take no part.
 
 use control::{Claim, Sharing};
 use event::Instant;
@@ -7,7 +7,7 @@ use event::Instant;
 /// The weight of a session is divided into so many, so that little is lost where its connections share it.
 const WEIGHT_UNIT: u32 = 1 << 16;
 
-/// See the file's beginning.
+/// Claims of all connections; see the file's beginning.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     made: Vec<Made>,
@@ -16,23 +16,23 @@ pub(super) struct Claims {
 #[derive(Clone, Copy, Debug)]
 struct Made {
     client: usize,
-    /// Its owner is the session.
+    /// Claim with the session as owner.
     claim: Claim,
 }
 
 impl Claims {
-    /// What a connection of a session, by its TSIH, of such a weight claims, if anything.
+    /// Adds the claim of a connection, if there is one, with the TSIH and the weight of its session.
     pub(super) fn add(&mut self, client: usize, (session, weight): (usize, u32), claim: Option<Claim>) {
         self.made
             .extend(claim.map(|claim| Made { client, claim: Claim { owner: session, weight, ..claim } }));
     }
 
-    /// Nobody claims anything.
+    /// Returns true without any claim.
     pub(super) fn is_empty(&self) -> bool {
         self.made.is_empty()
     }
 
-    /// What each of them may send at most, in the order in which they came; everything if `None`.
+    /// Allocated rate of each claiming connection in order of `add`; `None` means unlimited.
     pub(super) fn share(&self, sharing: &mut Sharing, now: Instant) -> Vec<(usize, Option<u64>)> {
         let parts = sharing.share(now, &self.divided());
         self.made.iter().map(|made| made.client).zip(parts).collect()

@@ -1,4 +1,4 @@
-//! One connection at the target: its socket, its turn in the loop, and what the policy makes of it.
+//! One connection at the target: its socket, its turn in the loop, and the decisions of the policy for it.
 
 mod leaving;
 
@@ -26,19 +26,19 @@ use super::transfer::{Payload, Place};
 use super::unread::Unread;
 use super::{LOGIN_TIMEOUT, Shared, log, with_scratch};
 
-/// Everything of a connection that is neither its socket nor its session's.
+/// State of a connection that belongs neither to its socket nor to its session.
 pub(super) struct Link {
     pub(super) index: usize,
     pub(super) peer: SocketAddr,
-    /// Our address on it.
+    /// Local address of the connection.
     pub(super) local: SocketAddr,
     pub(super) name: String,
     pub(super) phase: Phase,
-    /// Its place in a session that it has joined and was not told of yet.
+    /// Session and connection that the login has joined, before the initiator has the final Login Response.
     pub(super) joining: Option<(usize, ConnectionId)>,
-    /// What its initiator calls it.
+    /// CID, chosen by the initiator.
     pub(super) cid: u16,
-    /// The PDU whose data segment is being received, and where it lies, as soon as all of it is there.
+    /// PDU whose data segment is being received, and the span of the complete segment.
     pub(super) pdu: Option<Pdu>,
     pub(super) span: Span,
     pub(super) end: Option<End>,
@@ -66,7 +66,7 @@ impl Link {
             }
     }
 
-    /// Where the requests of its session are followed, if anywhere.
+    /// Request trace of the session; `None` before the login or without a trace.
     fn trail<'a>(&self, sides: &'a mut Slab<Side>) -> Option<&'a mut Trail> {
         match self.phase {
             Phase::Full { side, .. } => sides[side].trail.as_mut(),
@@ -74,7 +74,7 @@ impl Link {
         }
     }
 
-    /// It belongs to a session from now on.
+    /// Enters the full feature phase as a connection of a session.
     pub(super) fn joined(&mut self, side: usize, connection: ConnectionId, candidate: &Candidate) {
         self.name = format!("{} ({})", candidate.initiator_name, self.peer);
         self.cid = candidate.cid;
@@ -83,28 +83,28 @@ impl Link {
     }
 }
 
-/// One connection.
+/// A connection.
 pub(super) struct Client {
     connection: Connection<Place, Payload>,
     pub(super) link: Link,
     readable: bool,
     is_reading: bool,
     is_broken: bool,
-    /// It is in the list of clients with something to do.
+    /// The client is in the list of clients with work.
     pub(super) is_dirty: bool,
     seen_bytes: u64,
-    /// There has been a lot to send. And it has not been looked at since.
+    /// Bulk data has been queued; `wants_look` until the policy has looked at the connection since.
     had_bulk: bool,
     wants_look: bool,
-    /// That was seen, and nothing of it yet: what had been acknowledged by then, all there is before it was seen.
+    /// Bytes acknowledged when bulk data was first seen, until more are; `u64::MAX` before the first look.
     beginning: Option<u64>,
-    /// Something was under way at the last look, and how soon the policy wanted the next.
+    /// Data was in flight at the last look; interval that the policy wanted before the next.
     is_under_way: bool,
     look_again: Duration,
     alive: Alive,
-    /// Memory of what its peer has not finished or not read, as it was counted last.
+    /// Memory for requests that the peer has not finished and responses that it has not read, at the last count.
     unread: Unread,
-    /// Its place among the slots.
+    /// Position among the connection slots.
     pub(super) ticket: Option<Ticket>,
 }
 
@@ -154,7 +154,7 @@ impl Client {
         self.connection.join_stamped_writes();
     }
 
-    /// Its session, and its place there.
+    /// Session and connection within it; `None` before the end of the login.
     pub(super) fn place(&self) -> Option<(usize, ConnectionId)> {
         match self.link.phase {
             Phase::Full { side, connection } => Some((side, connection)),
@@ -162,7 +162,7 @@ impl Client {
         }
     }
 
-    /// The handle of the new session that its login is about to become.
+    /// TSIH of the new session that a successful login is about to open.
     pub(super) fn next_tsih(&self) -> Option<u16> {
         match &self.link.phase {
             Phase::Full { .. } => None,
@@ -182,7 +182,7 @@ impl Client {
             self.alive.heard(now);
         }
         self.readable |= ready.readable;
-        // A connection that is not read is still told of when it breaks, and only then.
+        // With reading switched off, the poll reports readable only when the connection breaks.
         if ready.readable && !self.is_reading {
             self.is_broken = true;
         }
@@ -196,7 +196,7 @@ impl Client {
         matches!(self.link.phase, Phase::Login { deadline, .. } if now >= deadline)
     }
 
-    /// Enters the list of clients with something to do.
+    /// Enters the list of clients with work.
     pub(super) fn become_dirty(&mut self, list: &mut Vec<usize>) {
         if !std::mem::replace(&mut self.is_dirty, true) {
             list.push(self.link.index);
@@ -208,22 +208,22 @@ impl Client {
         self.link.may_read(sides, shared)
     }
 
-    /// Whether it has stopped reading for want of buffers.
+    /// Returns true if the connection has stopped reading for want of buffers.
     pub(super) fn is_paused(&self) -> bool {
         !self.is_reading
     }
 
-    /// How long its turns are from now on.
+    /// Sets the length of later turns.
     pub(super) fn set_quantum(&mut self, quantum: Quantum) {
         self.connection.set_quantum(quantum);
     }
 
-    /// Returns true while others come first, since its session's requests have cost so much time.
+    /// Returns true while other sessions come first, since requests of this session have used too much time.
     pub(super) fn rests(&self, now: Instant, sides: &Slab<Side>) -> bool {
         self.place().is_some_and(|(side, _)| sides[side].debt.rests(now))
     }
 
-    /// Memory of what its peer has not finished or not read.
+    /// Memory for requests that the peer has not finished and responses that it has not read.
     pub(super) fn unread(&self) -> Unread {
         self.unread
     }
@@ -242,7 +242,7 @@ impl Client {
         }
     }
 
-    /// Reads, runs and sends what there is.
+    /// Receives PDUs, executes commands and sends responses.
     pub(super) fn turn(
         &mut self,
         poll: &Poll,
@@ -282,7 +282,7 @@ impl Client {
         let was_login = self.awaits_login();
         let unsent_bytes = self.unsent_bytes(sides);
         if unsent_bytes >= BULK_BYTES && !std::mem::replace(&mut self.had_bulk, true) {
-            // What goes out before the policy has seen it goes out unsteered.
+            // Data sent before the first look of the policy leaves unpaced.
             (self.wants_look, self.beginning) = (true, Some(u64::MAX));
             return Ok(Progress::More);
         }
@@ -299,8 +299,8 @@ impl Client {
             if let Some(ticket) = self.ticket {
                 shared.slots.log_in(self.link.peer.ip(), ticket);
             }
-            // The last response of the login is the last PDU without digests, and nothing follows it
-            // before the initiator has asked for something.
+            // The last Login Response is the last PDU without digests; the target sends nothing else before the
+            // initiator's next request.
             let is_on = |digest| digest == Digest::Crc32c;
             let params = sides[side].session.params_of(connection);
             let (header, data) = (params.header_digest, params.data_digest);
@@ -311,7 +311,7 @@ impl Client {
                     tracer.login(&row);
                 }
                 if tracer.sampling().pdus > 0 {
-                    // Without the kernel's times the others are good all the same.
+                    // Times of the target itself are recorded even without the kernel's timestamps.
                     let _ = self.connection.start_stamping();
                 }
             }
@@ -325,58 +325,58 @@ impl Client {
         {
             return Err(end);
         }
-        // Asked last: what was sent has made room.
+        // Evaluated last: sending has freed buffers.
         self.is_reading = self.link.may_read(sides, shared);
         self.connection.set_reading(poll, self.is_reading).map_err(End::Io)?;
         Ok(if self.is_reading || sent == Progress::More { progress } else { Progress::Waits })
     }
 
-    /// Payload that waits to be polled.
+    /// Payload in bytes that waits to be sent.
     fn unsent_bytes(&self, sides: &Slab<Side>) -> u64 {
         self.place().map_or(0, |(side, connection)| sides[side].session.unsent_payload_bytes(connection))
     }
 
-    /// When it has something to send again although nothing has happened.
+    /// Time at which the connection continues to send without an event.
     pub(super) fn resume_at(&self) -> Option<Instant> {
         self.connection.resume_at()
     }
 
-    /// Whether its session has something to send on it.
+    /// Returns true if the session has PDUs to send on this connection.
     pub(super) fn has_to_send(&self, sides: &Slab<Side>) -> bool {
         self.place().is_some_and(|(side, connection)| sides[side].session.wants_transmit(connection))
     }
 
-    /// Whether it has to be looked at before anything else is sent; once.
+    /// Returns true, once, if the policy must look at the connection before more is sent.
     pub(super) fn take_wants_look(&mut self) -> bool {
         std::mem::take(&mut self.wants_look)
     }
 
-    /// How soon to look at it after it has been at rest.
+    /// Interval to the next look after a time at rest.
     pub(super) fn look_again(&self) -> Duration {
         self.look_again
     }
 
-    /// What it claims of the line.
+    /// Claim of the outbound direction to its line.
     pub(super) fn claim(&self) -> Option<Claim> {
         self.connection.claim()
     }
 
-    /// What it shows of the device that takes its blocks.
+    /// Measurement of the sending device, if the connection sends lone bursts.
     pub(super) fn met(&self) -> Option<Met> {
         self.connection.met()
     }
 
-    /// What its initiator claims of the line by what it sends.
+    /// Claim of the inbound direction to its line, by the data that the initiator sends.
     pub(super) fn claim_of_peer(&self) -> Option<Claim> {
         self.connection.claim_of_peer()
     }
 
-    /// The last train of its data.
+    /// Last packet train of received data.
     pub(super) fn arrived(&self) -> Option<Arrived> {
         self.connection.arrived()
     }
 
-    /// Tells its initiator, so far away, what is new of its window, or what the initiator is left of the line.
+    /// Reports to an initiator at this RTT a changed send window, or the rate allocated to the inbound direction.
     pub(super) fn tell(&mut self, now: Instant, rtt: Duration, part: Granted, sides: &mut Slab<Side>) {
         let window = self.connection.take_notice();
         if let Some((side, connection)) = self.place() {
@@ -384,14 +384,14 @@ impl Client {
         }
     }
 
-    /// What it is left of the line.
+    /// Sets the rate allocated to the outbound direction.
     pub(super) fn grant(&mut self, bytes_per_s: Option<u64>) {
         self.connection.grant(bytes_per_s);
     }
 
-    /// The row of the table for a connection that has moved data since the last look, and how soon to look
-    /// again; the policy has seen it, and whether others move data too, and its decisions are in force, with a command window
-    /// of at most `most`. One that has not moved any gives memory back.
+    /// Samples a connection that has moved data since the last look: returns its row of the table, and the interval to
+    /// the next look. The policy gets the sample and `has_company` (other connections move data too); its decisions
+    /// take effect, with a command window of at most `most`. A connection that has moved no data releases memory.
     pub(super) fn sample(
         &mut self,
         now: Instant,
@@ -402,9 +402,9 @@ impl Client {
         let Some((side, connection)) = self.place() else { return Ok(None) };
         let side = &mut sides[side];
         let moved = self.connection.received_payload_bytes() + self.connection.sent_payload_bytes();
-        // What is under way tells of the path until it has arrived, and what is sent counts as moved when a PDU is out, which
-        // takes a new window some round trips, and for ever where large packets do not get through. Who sends to us claims its
-        // part for a while, although nothing comes.
+        // In-flight data yields samples of the path until it has arrived. Sent bytes count as moved only when a whole
+        // PDU is out, which takes a new window several round trips, and never happens in an MTU black hole. A sending
+        // peer keeps its claim for a while after its data stops.
         let is_sending = self.is_under_way || self.beginning.is_some() || self.connection.is_sending();
         let is_at_rest = !is_sending && self.connection.claim_of_peer().is_none();
         if moved == self.seen_bytes && is_at_rest {
@@ -424,10 +424,10 @@ impl Client {
             log(format_args!("{}: {hole}", self.link.name));
         }
         side.set_window(connection, decision.command_window, most);
-        // One that is paced so slowly that all of it has arrived between two packets must not stay so for want of a look.
+        // A slowly paced connection may have nothing in flight between two packets, and still needs looks.
         self.is_under_way = sample.unacked_packets > 0 || sample.notsent_bytes > 0 || sample.unsent_bytes > 0;
         self.look_again = decision.look_again;
-        // On a short path all of it may have arrived between two looks.
+        // On a short path all data may have arrived between two looks.
         self.beginning = self
             .beginning
             .map(|acked_bytes| acked_bytes.min(sample.acked_bytes))
@@ -442,15 +442,15 @@ impl Client {
         (sample.app_rx_bytes + sample.app_tx_bytes > 0).then_some(sample)
     }
 
-    /// Whether anything that it has to send lies in the memory of a LUN.
+    /// Returns true if unsent payload lies in the memory of LUN `number`.
     pub(super) fn sends_from(&self, number: u16) -> bool {
         let is_sent =
             |data: &Payload| matches!(data, Payload::Memory { lun, .. } if lun.number() == Some(number));
         self.connection.unsent_data().any(is_sent)
     }
 
-    /// Whether its peer is still there, as far as that can be said; one that is worth it is pinged. A discovery
-    /// session is not: it has no pings (RFC 7143 section 4.3), and ends when it asks nothing for a while.
+    /// Judges the liveness of the peer, and sends a ping to a silent one. A discovery session has no pings (RFC 7143
+    /// section 4.3), and ends after a time without requests.
     pub(super) fn judge(&mut self, now: Instant, sides: &mut Slab<Side>) -> Verdict {
         let Some((side, connection)) = self.place() else { return Verdict::Fine };
         let side = &mut sides[side];
@@ -469,12 +469,12 @@ impl Client {
         verdict
     }
 
-    /// TCP_INFO of its connection, if the kernel tells.
+    /// TCP_INFO of the connection; `None` if the kernel returns an error.
     pub(super) fn tcp_info(&self) -> Option<TcpInfo> {
         tcp_info::read(self.connection.stream()).ok()
     }
 
-    /// Asks its initiator to log out.
+    /// Sends an Async Message that requests a logout.
     pub(super) fn request_logout(&mut self, within_s: u16, sides: &mut Slab<Side>) {
         if let Some((side, connection)) = self.place()
             && sides[side].iqn.is_some()
@@ -483,14 +483,14 @@ impl Client {
         }
     }
 
-    /// Whether it has nothing under way, and has not been told to go.
+    /// Returns true if no command is open, nothing waits to be sent, and no end is scheduled.
     pub(super) fn is_quiet(&self, sides: &Slab<Side>) -> bool {
         let Some((side, connection)) = self.place() else { return false };
         let session = &sides[side].session;
         self.link.end.is_none() && session.open_commands() == 0 && !session.wants_transmit(connection)
     }
 
-    /// Ends it as soon as what waits to be sent is sent.
+    /// Ends the connection as soon as the queued PDUs are sent.
     pub(super) fn end_with(&mut self, end: End) {
         self.link.end = Some(end);
     }

@@ -1,4 +1,4 @@
-//! What a target is told to be, and why one could not start.
+//! Configuration of a target, and the errors of its start.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -21,50 +21,50 @@ use crate::lun::{LunError, LunSpec, Opening, RegisterError};
 pub struct InitiatorRights {
     /// Initiators that may log in; every one if empty.
     pub allowed: Vec<String>,
-    /// Initiators that may reset the target for all (TARGET COLD RESET). Another one may while its session is the only one.
+    /// Initiators that may reset the target for all (TARGET COLD RESET). Another one may while its session is the only
+    /// one.
     pub cold_reset: Vec<String>,
 }
 
-/// What a target serves and where.
+/// Configuration of a target.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where it listens; port 0 picks one.
+    /// Addresses to listen on; port 0 selects a free port.
     pub listen: Vec<SocketAddr>,
-    /// Addresses that discovery names instead of those: where a translator of addresses (NAT) is reached.
+    /// Addresses that discovery returns instead of the listening ones, for a target behind NAT.
     pub advertise: Vec<TargetAddress>,
-    /// Its name.
+    /// iSCSI name of the target.
     pub iqn: String,
-    /// Its LUNs.
+    /// LUNs of the target.
     pub luns: LunSet,
-    /// With it, nobody logs in without proving who they are.
+    /// CHAP credentials; if set, every login needs authentication.
     pub chap: Option<ChapTarget>,
     /// Rights of initiators.
     pub initiators: InitiatorRights,
-    /// Digests that its connections may have, the preferred one first; see [`Wishes`](proto::params::Wishes).
+    /// Digests that connections may negotiate, the preferred one first; see [`Wishes`](proto::params::Wishes).
     pub digests: &'static [Digest],
-    /// Congestion control of its connections; the system's if `None`.
+    /// Congestion control of the connections; the system default if `None`.
     pub congestion: Option<String>,
-    /// What decides how its connections send.
+    /// Policy that controls sending.
     pub policy: Choice,
-    /// How fast each connection may send.
+    /// Pacing of each connection.
     pub pacing: Pacing,
     /// Weights of initiators by their names, for when they share a line; others have 1.
     pub weights: BTreeMap<String, u32>,
-    /// How its connections send.
+    /// Compatibility settings of sending.
     pub compat: Compat,
-    /// Commands that a session may have open at most, whatever its path needs; 1 … 2^31 − 1 (RFC 7143 section
-    /// 4.2.2.1).
+    /// Most open commands of a session, however many its path needs; 1 … 2^31 − 1 (RFC 7143 section 4.2.2.1).
     pub window: Option<u32>,
-    /// Where the tables `sockets`, `layers` and `pdus` go, if anywhere.
+    /// Folder for the tables `sockets`, `layers` and `pdus`; `None` disables the trace.
     pub trace: Option<PathBuf>,
-    /// Which requests have rows in the last two.
+    /// Requests that have rows in `layers` and `pdus`.
     pub sampling: Sampling,
 }
 
 /// The LUNs of a target.
 #[derive(Clone, Default, Debug)]
 pub struct LunSet {
-    /// By their numbers.
+    /// Specifications by LUN number.
     pub specs: BTreeMap<u16, LunSpec>,
     /// Numbers under which another store may come although sessions know the old one.
     pub replaceable: BTreeSet<u16>,
@@ -73,8 +73,8 @@ pub struct LunSet {
 }
 
 impl Config {
-    /// Addresses to listen on, each with true if it takes IPv6 alone. `[::]` takes IPv4 as well, unless an IPv4 address has
-    /// its port.
+    /// Addresses to listen on, each with true if it takes IPv6 alone. `[::]` takes IPv4 as well, unless an IPv4 address
+    /// has its port.
     pub fn listening(&self) -> impl Iterator<Item = (SocketAddr, bool)> + '_ {
         let is_left = |port| {
             let has_it =
@@ -85,12 +85,12 @@ impl Config {
         self.listen.iter().map(move |address| (*address, is_all_v6(address) && is_left(address.port())))
     }
 
-    /// Context in which its LUNs are opened.
+    /// Context in which the LUNs are opened.
     pub fn opening(&self) -> Opening<'_> {
         Opening::of(&self.iqn, self.luns.state.as_deref())
     }
 
-    /// How its connections are steered.
+    /// Policy and pacing of the connections.
     pub(super) fn course(&self) -> Course {
         Course { policy: self.policy, pacing: self.pacing }
     }
@@ -101,13 +101,13 @@ impl Config {
     }
 }
 
-/// Why a target could not start or had to end.
+/// Reason for which a target could not start or had to end.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// A LUN cannot be served.
     #[error(transparent)]
     Lun(#[from] LunError),
-    /// It cannot be kept which sessions know which LUN.
+    /// The register of nexuses cannot be kept.
     #[error(transparent)]
     Register(#[from] RegisterError),
     /// An address cannot be listened on.
@@ -115,7 +115,7 @@ pub enum ServeError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// Error of the system call.
         source: io::Error,
     },
     /// A second signal to end came while calls that block, so many, were still waited for.

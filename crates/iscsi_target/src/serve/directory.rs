@@ -1,8 +1,9 @@
-//! Who may log in, and the handles of sessions that have.
+//! Admission of logins, and the TSIHs of open sessions.
 //!
-//! A login with the names and ISID of a session that is still there takes its place (RFC 7143 section
-//! 6.3.5): the serving loop ends those that [`Sessions::take_replaced`] names. Names and ISID are seen by everybody on the
-//! way and handles can be tried, so only the CHAP user of a session may take its place or join it.
+//! A login with the names and ISID of an open session reinstates that session (RFC 7143 section
+//! 6.3.5): the serving loop ends the sessions of [`Sessions::take_replaced`]. Names and ISID are visible to everybody
+//! on
+//! the path and TSIHs can be guessed, so only the CHAP user of a session may reinstate or join it.
 
 use std::collections::HashMap;
 
@@ -18,21 +19,21 @@ use crate::lun::Nexus;
 #[derive(Debug)]
 pub(super) struct Sessions {
     iqn: String,
-    /// Initiators that may log in; everybody if empty.
+    /// Initiators that may log in; all if empty.
     allowed: Vec<String>,
     open: HashMap<u16, Owner>,
-    /// Sessions whose initiator has come again, and the sessions that take their place.
+    /// Sessions to be reinstated, and the new sessions in their place.
     replaced: Vec<Replaced>,
-    /// What has to come to rest before these sessions begin.
+    /// Nexuses whose calls must return before these sessions begin.
     held: HashMap<u16, Vec<Nexus>>,
-    /// Sessions that are gone while stores are still at work for them, and whose they were.
+    /// Closed sessions with calls that stores still execute, and their owners.
     lingering: HashMap<Nexus, Owner>,
-    /// Clients whose login waits for one of them.
+    /// Clients with a login that waits for a nexus to come to rest.
     waiting: HashMap<Nexus, Vec<usize>>,
     last_nexus: u64,
 }
 
-/// One session in the place of another.
+/// Session reinstatement: a new session in the place of an old one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Replaced {
     pub(super) old: u16,
@@ -50,7 +51,7 @@ struct Owner {
 /// The initiator's end of a session: two sessions with the same one cannot be there at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct InitiatorEnd {
-    /// What tells most of them apart, and is compared first.
+    /// Compared first, since it distinguishes most initiator ports.
     isid: [u8; 6],
     initiator_name: String,
     discovery: bool,
@@ -70,7 +71,7 @@ impl Sessions {
         }
     }
 
-    /// Others may log in from now on; sessions that are there stay.
+    /// Sets the initiators that may log in from now on; open sessions stay.
     pub(super) fn set_allowed(&mut self, allowed: Vec<String>) {
         self.allowed = allowed;
     }
@@ -85,8 +86,8 @@ impl Sessions {
         Nexus(self.last_nexus)
     }
 
-    /// A session is gone, `nexus` if it had begun. What stores still do for it, or for those before it, is what its
-    /// initiator's next session waits for.
+    /// Closes a session; `nexus` is set if the session had begun. The initiator's next session waits for the calls of
+    /// this one, and of sessions before it, that stores still execute.
     pub(super) fn close(&mut self, tsih: u16, nexus: Option<Nexus>, is_busy: impl Fn(Nexus) -> bool) {
         let before = self.held.remove(&tsih).unwrap_or_default();
         if let Some(owner) = self.open.remove(&tsih) {
@@ -95,26 +96,26 @@ impl Sessions {
         }
     }
 
-    /// No store is at work any more for a session that is gone; the clients whose logins have waited for that.
+    /// Notes that the last call of a closed session has returned. Returns the clients whose logins have waited for it.
     pub(super) fn came_to_rest(&mut self, nexus: Nexus) -> Vec<usize> {
         self.lingering.remove(&nexus);
         self.waiting.remove(&nexus).unwrap_or_default()
     }
 
-    /// Session `tsih` begins when no store is at work any more on what `nexus` has asked it: what an old session
-    /// wrote must not arrive after what the new one writes.
+    /// Delays the begin of session `tsih` until no store executes a call of `nexus`: a write of the old session must
+    /// not arrive after a write of the new one.
     pub(super) fn hold(&mut self, tsih: u16, nexus: Nexus) {
         if self.open.contains_key(&tsih) {
             self.held.entry(tsih).or_default().push(nexus);
         }
     }
 
-    /// What a session that is replaced before it began was waiting for.
+    /// Nexuses for which a session was waiting that is replaced before it began.
     pub(super) fn held_by(&self, tsih: u16) -> Vec<Nexus> {
         self.held.get(&tsih).cloned().unwrap_or_default()
     }
 
-    /// Whether a session may begin. If not, its `client` is one to look again: see [`Sessions::came_to_rest`].
+    /// Returns true if a session may begin. Otherwise its `client` is kept, for [`Sessions::came_to_rest`] to wake it.
     pub(super) fn may_begin(&mut self, tsih: u16, client: usize, is_busy: impl Fn(Nexus) -> bool) -> bool {
         if self.replaced.iter().any(|replaced| replaced.new == tsih) {
             return false;
@@ -130,7 +131,7 @@ impl Sessions {
     }
 }
 
-/// The sessions, with what goes on in each: what a login asks.
+/// State that a login needs: the sessions, and the activity of each.
 pub(super) struct Door<'a> {
     pub(super) sessions: &'a mut Sessions,
     pub(super) sides: &'a Slab<Side>,
@@ -145,8 +146,8 @@ impl Directory for Door<'_> {
         net::random::fill(bytes);
     }
 
-    /// RFC 7143 sections 6.3.1 and 6.3.4: to the same target, with the same name and ISID, by the same user. A connection
-    /// with a CID that is there takes its place, and needs no other.
+    /// RFC 7143 sections 6.3.1 and 6.3.4: to the same target, with the same name and ISID, by the same user. A
+    /// connection with a CID that is there takes its place, and needs no other.
     fn join(&mut self, candidate: &Candidate, tsih: u16) -> Result<Existing, Status> {
         let missing = Status::new(login_status::SESSION_DOES_NOT_EXIST);
         let owner = self.sessions.open.get(&tsih).filter(|owner| owner.end == InitiatorEnd::of(candidate));
@@ -175,8 +176,8 @@ impl Owner {
         Owner { end: InitiatorEnd::of(candidate), user }
     }
 
-    /// Returns true if a proof gives the right to this session. A session that needed none, before CHAP was configured, is
-    /// anybody's.
+    /// Returns true if a proof gives the right to this session. A session that needed none, before CHAP was configured,
+    /// is anybody's.
     fn admits(&self, proof: &Proof) -> bool {
         match (&self.user, proof) {
             (None, _) | (_, Proof::Pending) => true,
@@ -228,7 +229,7 @@ impl Sessions {
         Ok(tsih)
     }
 
-    /// A handle that nobody can guess: the next free one from a random number on.
+    /// Unpredictable TSIH: the next free one from a random number on.
     fn free_tsih(&self) -> Option<u16> {
         let mut random = [0; 2];
         net::random::fill(&mut random);
@@ -272,7 +273,7 @@ mod tests {
         assert_eq!(proofs.map(|proof| owner.admits(&proof)), [true, false, false, true]);
         let second = sessions.assign_tsih(&by_user("alice")).unwrap();
         assert_eq!(sessions.take_replaced(), [Replaced { old: first, new: second }]);
-        // One from before CHAP was configured is anybody's.
+        // A session from before CHAP was configured has no owner.
         let mut sessions = Sessions::new("iqn.t".to_owned(), vec![]);
         sessions.assign_tsih(&candidate("iqn.a", 1, false)).unwrap();
         sessions.assign_tsih(&by_user("alice")).unwrap();
@@ -341,7 +342,7 @@ mod tests {
         let other = sessions.assign_tsih(&candidate("iqn.b", 1, false)).unwrap();
         let second = sessions.assign_tsih(&candidate("iqn.a", 1, false)).unwrap();
         assert!(sessions.may_begin(other, 3, busy) && !sessions.may_begin(second, 4, busy));
-        // It gives up, and comes a third time.
+        // The initiator gives up, and logs in a third time.
         sessions.close(second, None, busy);
         let third = sessions.assign_tsih(&candidate("iqn.a", 1, false)).unwrap();
         assert!(!sessions.may_begin(third, 5, busy) && !sessions.may_begin(third, 5, busy));

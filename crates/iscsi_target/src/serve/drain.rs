@@ -1,6 +1,6 @@
-//! The end of a target, in order: nobody new comes in, initiators are asked to log out (RFC 7143 section 11.9.1), what
-//! is under way is finished, and everything is over soon, whatever an initiator does. A store that hangs is waited for until
-//! another signal comes.
+//! Orderly end of a target: no new connections, requests to log out (RFC 7143 section 11.9.1), completion of commands
+//! under way, and a time limit that no initiator can extend. Calls of a hanging store are awaited until another signal
+//! comes.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -14,27 +14,27 @@ use super::registrar::Registrar;
 use super::reload::Reloader;
 use super::{Target, log};
 
-/// How long everything may take.
+/// Time limit of the whole end.
 const MOST: Duration = Duration::from_secs(2);
-/// How long sessions without work have to log out: a few round trips, but not less than this …
+/// Time for idle sessions to log out: a few round trips, but not less than this …
 const QUIET_LEAST: Duration = Duration::from_millis(100);
 /// … and not more.
 const QUIET_MOST: Duration = Duration::from_secs(1);
 const ROUND_TRIPS: u32 = 4;
-/// Calls that take longer are told of.
+/// Calls that take longer are logged.
 const CALLS: Duration = Duration::from_secs(1);
 
-/// How far the end has come.
+/// Deadlines of the end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Drain {
-    /// Sessions without work are closed from then on.
+    /// Time at which idle sessions are closed.
     quiet: Instant,
-    /// Everything ends then.
+    /// Time at which all connections are closed.
     last: Instant,
 }
 
 impl Target {
-    /// A signal to end has come. The second one ends everything at once.
+    /// Begins the end after a signal. A second signal ends all connections at once.
     pub(super) fn begin_drain(&mut self, now: Instant) {
         if let Some(drain) = &mut self.drain {
             drain.last = now;
@@ -60,7 +60,7 @@ impl Target {
         self.drain = Some(Drain { quiet, last: now + MOST });
     }
 
-    /// When to look again, or `None` when all is over.
+    /// Advances the end of the target; returns the time of the next step, or `None` when all connections are closed.
     pub(super) fn drain(&mut self, drain: Drain, now: Instant) -> Option<Instant> {
         if now >= drain.last && !self.clients.is_empty() {
             log(format_args!("{} connections are closed without a logout", self.clients.len()));
@@ -84,7 +84,8 @@ impl Target {
         }
     }
 
-    /// Waits for the calls that are under way, as no connection does any more; how many are left when a signal ends that.
+    /// Waits for the calls that are under way, as no connection does any more; how many are left when a signal ends
+    /// that.
     pub(super) fn wait_for_calls(&mut self) -> io::Result<usize> {
         let mut told_in = Some(CALLS);
         loop {
@@ -117,13 +118,13 @@ impl Target {
         }
     }
 
-    /// Closes a connection that is told of it, if its socket takes that at once.
+    /// Announces a drop in an Async Message, if the socket takes that at once, and closes the connection.
     pub(super) fn dismiss(&mut self, index: usize, end: &End, now: Instant) {
         if let Some(client) = self.clients.get_mut(index)
             && !client.awaits_login()
         {
             client.announce_drop(&mut self.sides);
-            // Whatever it comes to, it is closed.
+            // The result of the turn does not matter: the connection is closed.
             let _ = client.turn(&self.poll, &mut self.sides, &mut self.shared);
         }
         self.close(index, end, now);

@@ -1,4 +1,4 @@
-//! Why a connection ended.
+//! Reasons for the end of a connection.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use engine::BlackHole;
 use proto::Fault;
 use proto::login::LoginError;
 
-/// Why a connection ended.
+/// Reason for the end of a connection.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum End {
     /// The initiator closed it, after logging out or without a word.
@@ -18,30 +18,30 @@ pub(super) enum End {
     /// The target ends.
     #[error("the target shuts down")]
     Shutdown,
-    /// Its initiator has logged in again with the same ISID (RFC 7143 section 6.3.5).
+    /// The initiator has logged in again with the same ISID (RFC 7143 section 6.3.5).
     #[error("the initiator has logged in again, which ends this session")]
     Replaced,
     /// An initiator had the target reset (RFC 7143 section 11.5.1, TARGET COLD RESET).
     #[error("the target was reset")]
     Reset,
-    /// It has said nothing, nor answered a ping.
+    /// The initiator is silent, and has not answered a ping.
     #[error("the initiator does not answer{}", hole_text(.0.as_ref()))]
     Silent(Option<BlackHole>),
     /// A discovery session that goes on without a request.
     #[error("nothing was asked in a discovery session for 30 s; it is closed")]
     IdleDiscovery,
-    /// It has not logged in, and others need its place.
+    /// The connection has not logged in, and its slot is needed for another.
     #[error("not logged in when the connection was needed for another; it is closed")]
     MadeRoom,
-    /// It has announced data for a write, and they do not come.
+    /// The announced data of a write do not arrive.
     #[error("the data of a write do not come; the session is closed{}", hole_text(.0.as_ref()))]
     NoData(Option<BlackHole>),
-    /// All sessions together have more answers that wait than there may be, and it has most of them.
+    /// Queued responses of all sessions exceed their bound, and this connection has most of them.
     #[error(
         "answers that initiators do not take fill the memory for them, most of it for this one; the connection is closed"
     )]
     Deaf,
-    /// The same for text of logins.
+    /// Unfinished login text of all connections exceeds its bound, and this connection has most of it.
     #[error("unfinished logins fill the memory for them, most of it for this one; the connection is closed")]
     LongLogin,
     /// No login in time.
@@ -50,13 +50,13 @@ pub(super) enum End {
     /// The socket failed.
     #[error("{0}")]
     Io(io::Error),
-    /// The login failed; the initiator has been told.
+    /// The login failed; the initiator has the Login Response.
     #[error("{0}")]
     Login(LoginError),
     /// The peer broke the protocol.
     #[error("{0}; the connection is closed")]
     Fault(#[from] Fault),
-    /// It has brought data ahead of its turn, and so have others.
+    /// Data ahead of its turn exceeds the bound of all sessions, and this session has added to it.
     #[error("more data of commands sent out of order than all sessions may have; the connection is closed")]
     TooEarly,
     /// The peer sent something else than a login before logging in.
@@ -96,7 +96,7 @@ impl End {
         }
     }
 
-    /// Whether a person wants to read of it.
+    /// Returns true if the end deserves a line in the log.
     pub(super) fn is_worth_telling(&self) -> bool {
         !matches!(self, End::Closed | End::LoggedOut | End::Shutdown)
     }

@@ -1,4 +1,5 @@
-//! A connection's PDUs, between the engine and its session's side: where received payload lands, what is sent next.
+//! PDUs of a connection, between the engine and the session: placement of received payload, and selection of the next
+//! PDU.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use super::transfer::{Body, Payload, Place};
 use crate::backend::Backend;
 use crate::lun::Port;
 
-/// A client at work, with what all clients share.
+/// A client in its turn, with the state that all clients share.
 pub(super) struct Active<'a> {
     pub(super) link: &'a mut Link,
     pub(super) sides: &'a mut Slab<Side>,
@@ -126,7 +127,7 @@ impl Receiver for Active<'_> {
         Ok(())
     }
 
-    /// Also within a turn: what one read brings may ask for many times the memory that there is.
+    /// Also evaluated within a turn: the requests of one read can need many times the memory that exists.
     fn wants_more(&self) -> bool {
         !self.shared.turn.is_over() && self.link.may_read(self.sides, self.shared)
     }
@@ -208,8 +209,8 @@ impl Sender for Active<'_> {
 }
 
 impl Active<'_> {
-    /// Whether nothing of what was before it is left, of a session or a connection whose place it takes. A connection
-    /// takes its place in its session here, so that the session does not end with the one that it replaces.
+    /// Returns true if nothing is left of a session or connection that the new one replaces. A connection joins its
+    /// session here, so that the session does not end with the replaced connection.
     fn may_begin(&mut self, admitted: &Admitted) -> bool {
         let Shared { sessions, management, .. } = &mut *self.shared;
         if !admitted.joins {
@@ -218,7 +219,7 @@ impl Active<'_> {
         if self.link.joining.is_none() {
             let found = self.sides.iter_mut().find(|(_, side)| side.tsih == admitted.tsih);
             let Some((index, side)) = found else {
-                // It has ended since the login.
+                // The session has ended since the login.
                 self.link.end = Some(End::Replaced);
                 return false;
             };
@@ -254,7 +255,7 @@ impl Active<'_> {
         self.link.joined(index, ConnectionId::LEADING, candidate);
     }
 
-    /// Does what has come of a PDU, and sees to what it means for this and other connections.
+    /// Handles the events of a PDU, and the effects on this and other connections.
     fn handle_events(&mut self, side: usize) {
         let side = &mut self.sides[side];
         side.handle_events(self.shared);

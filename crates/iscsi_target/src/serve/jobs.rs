@@ -84,7 +84,7 @@ pub(super) struct Done {
 }
 
 impl Done {
-    /// Error of a job of the target itself, which no session is told.
+    /// Error of a job of the target itself, which is reported to no session.
     pub(super) fn own_error(&self) -> Option<&BlockError> {
         self.result.as_ref().err().filter(|_| self.nexus == OWN)?.device_error()
     }
@@ -133,7 +133,8 @@ mod tests {
         assert_eq!((done.side, done.nexus, done.token), (3, Nexus(5), 9));
     }
 
-    /// Sixteen sessions write to a store that hangs. What is read from another one is answered, also to one of them.
+    /// Sixteen sessions write to a store that hangs. Reads of another store are answered, also for one of these
+    /// sessions.
     #[test]
     fn a_store_that_hangs_leaves_threads_to_another() {
         let dir = tempfile::tempdir().unwrap();

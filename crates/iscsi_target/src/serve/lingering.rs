@@ -1,8 +1,7 @@
-//! What stores still do for connections that are gone, while their session goes on, and what waits until they have done
-//! it.
+//! Store calls of lost connections while their session continues, and the calls that wait for them.
 //!
-//! An initiator that has lost a connection writes again, on another one, what it had no answer to. That must not arrive
-//! before what the lost connection had asked for: calls that change the medium wait until no such call is with a store.
+//! An initiator that has lost a connection retries unanswered writes on another one. A retry must not reach the medium
+//! before a call of the lost connection: calls that change the medium wait until no such call is with a store.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,16 +17,16 @@ use super::side::Side;
 use super::transfer::{Body, Transfer};
 use crate::backend::Backend;
 
-/// Of one session.
+/// Lingering calls of one session.
 #[derive(Debug, Default)]
 pub(super) struct Lingering {
-    /// Calls that are under way for connections that are gone.
+    /// Calls under way for lost connections.
     at_work: HashSet<u64>,
-    /// Calls that wait for them, in their order.
+    /// Calls that wait for these, in order.
     behind: Vec<Held>,
 }
 
-/// A call that no worker has yet.
+/// A call that is not submitted to a worker yet.
 #[derive(Debug)]
 struct Held {
     lun: Address,
@@ -36,7 +35,7 @@ struct Held {
 }
 
 impl Side {
-    /// A connection is gone: its tasks end. True if it was the last one.
+    /// Ends the tasks of a lost connection. Returns true if the session has no connection left.
     pub(super) fn leave(&mut self, connection: ConnectionId, shared: &mut Shared) -> bool {
         let tasks = self.session.leave(connection);
         // The rest of the PDU that was being received will not come.
@@ -51,21 +50,20 @@ impl Side {
             |transfer: &Transfer| tasks.contains(&transfer.task) && matches!(transfer.body, Body::Doomed(_));
         let lingering = self.transfers.iter().filter(|(_, transfer)| gone(transfer));
         self.lingering.at_work.extend(lingering.map(|(token, _)| token as u64));
-        // One that has come in its place may begin.
+        // A connection that replaces the lost one may begin.
         shared.stirred.extend(self.members.iter().map(|member| member.client));
         self.members.is_empty()
     }
 
-    /// Whether a connection that has come in may be told so: not while one with its CID is there, nor while stores are
-    /// at work on what one that is gone has asked them. That must not arrive after what the new one writes.
+    /// Returns true if a new connection may get its final Login Response: no connection with the same CID is open, and
+    /// no store executes a call of a lost connection, which must not arrive after a write of the new one.
     pub(super) fn may_begin(&self, connection: ConnectionId) -> bool {
         self.session.is_only_with_its_cid(connection) && self.lingering.at_work.is_empty()
     }
 
-    /// Has a worker carry out a call, but for short reads of what is in the page cache: those are quicker done than
-    /// handed on. A call that changes the medium waits for those of connections that are gone; reservations that are in force
-    /// are kept at once.
-    /// Whether it has to reach the medium is looked at here again: the cache may have been switched off while data came.
+    /// Submits a call to a worker, except short reads from the page cache, which cost less than the handover. A call
+    /// that changes the medium waits for the calls of lost connections; reservations that are in force are kept at
+    /// once. Write-through is decided here again: the cache may have been switched off while data arrived.
     pub(super) fn submit(&mut self, lun: Address, token: u64, mut call: Call, shared: &mut Shared) {
         let waits = matches!(&call, Call::Store(call) if !call.is_read());
         if !self.lingering.at_work.is_empty() && waits {
@@ -107,12 +105,12 @@ impl Side {
         }
     }
 
-    /// Whether the command of a transfer has ended, although a worker has it or is to have it.
+    /// Returns true if the command of a transfer has ended, although its call is queued or with a worker.
     pub(super) fn is_doomed(&self, token: u64) -> bool {
         self.transfers.get(token as usize).is_some_and(|transfer| matches!(transfer.body, Body::Doomed(_)))
     }
 
-    /// A worker has come back with what belongs to a command that was ended.
+    /// Completes a call whose command has ended.
     pub(super) fn finish_doomed(&mut self, token: usize, shared: &mut Shared) {
         self.drop_doomed(token, shared);
         if self.lingering.at_work.remove(&(token as u64)) && self.lingering.at_work.is_empty() {

@@ -1,4 +1,4 @@
-//! Sockets that connections come in by.
+//! Listening sockets.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -17,12 +17,12 @@ use super::slots::{Admission, CONNECTIONS_MAX, CONNECTIONS_OF_ONE_MAX};
 use super::watch::ROLL_CALL_EVERY;
 use super::{LISTENER_TOKENS, ServeError, Target};
 
-/// How long nothing is accepted after accepting has failed.
+/// Pause of accepting after an error of accept.
 const LISTEN_AGAIN: Duration = Duration::from_millis(100);
 
-/// A socket that connections come in by.
+/// A listening socket.
 pub(super) struct Listener {
-    /// The address that was asked for; the port of the socket's own may be another.
+    /// Configured address; its port may be 0, unlike the port of the socket.
     pub(super) wanted: SocketAddr,
     /// See [`Config::listening`](super::Config::listening).
     pub(super) is_v6_only: bool,
@@ -55,7 +55,7 @@ impl Target {
     pub(super) fn accept(&mut self, listener: usize, now: Instant) {
         // A listener stays ready while others wait in its backlog, so a bounded number per wake is fair.
         for _ in 0..64 {
-            // One that was closed a moment ago may still have been ready.
+            // A listener that was closed a moment ago may still have been ready.
             let Some(listener) = self.listeners.get(listener) else { return };
             let (stream, peer) = match listener.socket.accept() {
                 Ok(accepted) => accepted,
@@ -114,7 +114,7 @@ impl Target {
         }
     }
 
-    /// Out of descriptors, a waiting connection would wake us for ever: look again in a moment.
+    /// Stops accepting for a moment: without free descriptors, a waiting connection would wake the loop for ever.
     fn rest_listeners(&mut self, now: Instant) {
         for listener in &self.listeners {
             let _ = self.poll.remove(listener.socket.as_fd());

@@ -1,9 +1,9 @@
-//! Task management across sessions (SAM-5 section 7, RFC 7143 section 11.5): what a request ends, and when it is
-//! answered: as soon as no store is at work any more on anything that it has ended.
+//! Task management across sessions (SAM-5 section 7, RFC 7143 section 11.5): the tasks that a request ends, and the
+//! time of the response, which follows when no store executes a call of an ended task.
 //!
-//! Tasks of the session that asks end at once, in the order of its PDUs; those of other sessions when its turn is
-//! over, before anything else is served. What no worker has begun is taken back; what one is at cannot be, so it is waited
-//! for, even when its session is gone by then.
+//! Tasks of the requesting session end at once, in the order of its PDUs. Tasks of other sessions end after its turn,
+//! before anything else is served. Queued calls are taken back from the workers. A call that a worker has begun cannot
+//! be cancelled, so the request waits for it, even if its session is gone by then.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,13 +20,13 @@ use super::side::{Ending, Side};
 use super::transfer::{Body, Transfer};
 use crate::lun::{Nexus, Save};
 
-/// Requests that are not answered, and what they wait for.
+/// Unanswered requests, and the calls that each waits for.
 #[derive(Debug, Default)]
 pub(super) struct Management {
     open: Slab<Open>,
     others: Vec<Others>,
     finished: Vec<Request>,
-    /// Calls of sessions that are gone, by session and transfer, and how many each of these has.
+    /// Calls of closed sessions by nexus and transfer; `busy` has the number of calls of each session.
     orphans: HashMap<(Nexus, u64), Orphan>,
     busy: HashMap<Nexus, usize>,
 }
@@ -34,11 +34,11 @@ pub(super) struct Management {
 #[derive(Debug)]
 struct Open {
     request: Request,
-    /// Calls that have to come back, and one for the request itself until it has ended all it is to end.
+    /// Calls that have to return, plus one for the request itself until it has ended all of its tasks.
     waits_for: usize,
 }
 
-/// Who is to be answered.
+/// Requester, and response to send.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub(super) side: usize,
@@ -46,10 +46,10 @@ pub(super) struct Request {
     pub(super) reply: Reply,
 }
 
-/// What the answer is.
+/// Response to a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Reply {
-    /// To a task management request with this tag; the target starts anew if it is a cold reset.
+    /// Response to the task management request with this tag; the target restarts if it is a cold reset.
     Managed { connection: ConnectionId, itt: u32, is_cold: bool },
     /// GOOD to the command of this transfer.
     Good { token: u64, id: usize },
@@ -59,13 +59,14 @@ pub(super) enum Reply {
 #[derive(Debug)]
 pub(super) struct Others {
     pub(super) id: usize,
-    /// All units if `None`.
+    /// Logical unit; all units if `None`.
     pub(super) lun: Option<Address>,
-    /// Who asks.
+    /// Nexus of the requester.
     pub(super) nexus: Nexus,
-    /// Only these sessions, if they are named.
+    /// Sessions concerned; all others if `None`.
     pub(super) only: Option<Vec<Nexus>>,
-    /// Those that lose tasks are told by the unit that another initiator did it; a reset tells all by itself.
+    /// Sessions that lose tasks get a unit attention (cleared by another initiator); a reset raises its own for all
+    /// sessions.
     pub(super) is_told: bool,
 }
 
@@ -93,7 +94,7 @@ impl Management {
         self.open[id].waits_for += 1;
     }
 
-    /// Something that a request waits for is over.
+    /// Notes that a request waits for one call fewer.
     pub(super) fn release(&mut self, id: usize) {
         let open = &mut self.open[id];
         open.waits_for -= 1;
@@ -102,7 +103,7 @@ impl Management {
         }
     }
 
-    /// Whether a session that is gone has calls that are under way.
+    /// Returns true if a closed session has calls under way.
     pub(super) fn is_busy(&self, nexus: Nexus) -> bool {
         self.busy.contains_key(&nexus)
     }
@@ -112,7 +113,7 @@ impl Management {
         *self.busy.entry(nexus).or_default() += 1;
     }
 
-    /// A call of a session that is gone has come back; whether it was the session's last.
+    /// Completes a call of a closed session. Returns true if the call was the session's last.
     pub(super) fn finish_orphan(&mut self, nexus: Nexus, token: u64) -> bool {
         let Some(orphan) = self.orphans.remove(&(nexus, token)) else { return false };
         orphan.waiters.into_iter().for_each(|id| self.release(id));
@@ -125,18 +126,18 @@ impl Management {
         is_last
     }
 
-    /// The tasks to end in other sessions, since the last call.
+    /// Takes the tasks to end in other sessions, collected since the last call.
     pub(super) fn take_others(&mut self) -> Vec<Others> {
         std::mem::take(&mut self.others)
     }
 
-    /// Requests to answer, since the last call.
+    /// Takes the requests to answer, collected since the last call.
     pub(super) fn take_finished(&mut self) -> Vec<Request> {
         std::mem::take(&mut self.finished)
     }
 
     fn wait_for_orphans(&mut self, id: usize, lun: Option<Address>) {
-        // A number has several forms.
+        // A LUN field has several forms for one number.
         let is_of = |orphan: &Orphan| lun.is_none_or(|lun| orphan.lun.number() == lun.number());
         let concerned = self.orphans.values_mut().filter(|orphan| is_of(orphan));
         for orphan in concerned {
@@ -187,8 +188,8 @@ impl Side {
         shared.management.others.push(Others { id, lun, nexus: self.nexus, only: None, is_told });
     }
 
-    /// Returns true if it may close the connections of all sessions (RFC 7143 section 11.5.1): while there is no other, or
-    /// by its name.
+    /// Returns true if the session may close the connections of all sessions (RFC 7143 section 11.5.1): as the only
+    /// session, or by the configured initiator name.
     fn may_reset(&self, shared: &Shared) -> bool {
         let is_it = |initiator: &String| name::is_same(initiator, &self.name);
         shared.luns.is_alone(self.nexus) || shared.cold_reset.iter().any(is_it)
@@ -218,7 +219,7 @@ impl Side {
         }
     }
 
-    /// Has the tasks of these sessions on a unit ended, for a request that waits for that.
+    /// Ends the tasks of these sessions on a unit; request `id` waits until they have ended.
     pub(super) fn preempt(&mut self, id: usize, lun: Address, only: Vec<Nexus>, shared: &mut Shared) {
         shared.management.wait_for_orphans(id, Some(lun));
         shared.management.others.push(Others {
@@ -230,7 +231,7 @@ impl Side {
         });
     }
 
-    /// Ends tasks that another session wants to end; whether there were any.
+    /// Ends tasks for a request of another session. Returns true if this session has lost any.
     pub(super) fn end_tasks(&mut self, others: &Others, shared: &mut Shared) -> bool {
         let before = self.session.open_commands();
         if before == 0 {
@@ -242,7 +243,7 @@ impl Side {
         has_lost
     }
 
-    /// What it asked for is done.
+    /// Answers a request whose tasks have ended.
     pub(super) fn finish_managing(&mut self, reply: Reply, shared: &mut Shared) {
         match reply {
             Reply::Managed { connection, itt, is_cold } => {
@@ -262,7 +263,7 @@ impl Side {
         }
     }
 
-    /// Takes its calls that are still under way out of it, since it is gone.
+    /// Hands the calls under way over to `Management` when the session closes.
     pub(super) fn leave_orphans(&mut self, shared: &mut Shared) {
         self.give_up_behind(|_| true, shared);
         for (token, transfer) in std::mem::take(&mut self.transfers) {
@@ -279,8 +280,8 @@ impl Side {
         shared.ended.push(self.nexus);
     }
 
-    /// Gives up the payload of tasks that were ended. Request `id`, if there is one, waits for what a worker has of
-    /// it.
+    /// Releases the payload of ended tasks. Request `id`, if there is one, waits for the calls that workers execute for
+    /// these tasks.
     pub(super) fn let_go(&mut self, tasks: &[TaskId], id: Option<usize>, shared: &mut Shared) {
         self.note_ended(tasks);
         let mut resting: HashSet<TaskId> = tasks.iter().copied().collect();
@@ -312,13 +313,13 @@ impl Side {
             shared.ended.push(self.nexus);
         }
         self.session.forget_all(&resting);
-        // What no worker has yet is not carried out.
+        // Calls that no worker has begun are dropped.
         let gone =
             |transfer: &Transfer| tasks.contains(&transfer.task) && matches!(transfer.body, Body::Doomed(_));
         self.give_up_behind(gone, shared);
     }
 
-    /// Drops a transfer whose payload nobody wants any more.
+    /// Drops a transfer whose payload is not needed any more.
     pub(super) fn discard(&mut self, token: u64, shared: &mut Shared) {
         self.settle(token, shared);
         if self.members.iter().any(|member| member.landing == Some(token)) {

@@ -1,4 +1,4 @@
-//! One connection as its session sees it.
+//! One connection of a session.
 
 use std::net::SocketAddr;
 
@@ -7,20 +7,20 @@ use proto::target::ConnectionId;
 
 use super::side::COMMANDS_AT_FIRST;
 
-/// What a session knows of one of its connections.
+/// State of one connection in its session.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) connection: ConnectionId,
     pub(super) client: usize,
-    /// Our address on this connection.
+    /// Local address of the connection.
     pub(super) local: SocketAddr,
-    /// The transfer that the data segment of the PDU at hand is received into.
+    /// Transfer that receives the data segment of the current PDU.
     pub(super) landing: Option<u64>,
-    /// Commands that its path needs.
+    /// Commands that the path needs.
     pub(super) window: u32,
     pub(super) commands: u64,
     pub(super) command_bytes: u64,
-    /// What its initiator was told.
+    /// Last announcements to the initiator.
     pub(super) words: Words,
 }
 

@@ -1,9 +1,10 @@
 //! The serving loop: listens, logs initiators in, runs their commands on the LUNs. One loop, one thread,
 //! all sessions; stores that block are called by a pool of workers.
 //!
-//! `client` is one connection, `side` a session and what it does with its PDUs, `exchange` joins the two, `transfer`
-//! is the payload that is moved, `budget` the memory for it, `room` a session's part of that, `parameters` what commands bring along, `jobs` are the calls
-//! that block, `chores` what takes long in memory, `path` what paths want.
+//! `client` is one connection, `side` a session and its handling of PDUs, `exchange` joins the two. `transfer` is
+//! payload in transit, `budget` the memory for it, `room` a session's share of that memory. `parameters` is the
+//! parameter data of commands, `jobs` are blocking calls, `chores` long operations in memory, `path` the windows that
+//! paths need.
 
 mod alive;
 mod budget;
@@ -95,15 +96,15 @@ pub use stats::Stats;
 const WORKERS: usize = 16;
 /// Free buffers that are kept for reuse.
 const BUFFERS_KEEP_BYTES: usize = 64 << 20;
-/// A connection that has not logged in by then is closed.
+/// Time for a login; a connection that takes longer is closed.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(15);
-/// Connections of one session at most.
+/// Most connections of one session.
 const CONNECTIONS_PER_SESSION: u16 = 8;
 
-/// So many connections leave memory worth giving back.
+/// Number of connections from which on their memory is worth returning to the system.
 const CROWD: usize = 256;
 
-/// How long turns stay short after a second connection had one.
+/// Time during which turns stay short after a second connection has had a turn.
 const SHARED_FOR: Duration = Duration::from_millis(50);
 
 const LISTENER_TOKENS: u64 = 1 << 40;
@@ -117,72 +118,71 @@ pub struct Target {
     poll: Poll,
     listeners: Vec<Listener>,
     signals: EndSignals,
-    /// Boxed, since the slab keeps the room of the most that there have been.
+    /// Open connections. Boxed, since the slab never shrinks below its largest number of entries.
     clients: Slab<Box<Client>>,
-    /// The most of them since memory was given back.
+    /// Largest number of connections since memory was returned to the system.
     most_clients: usize,
-    /// Their sessions.
+    /// Open sessions.
     sides: Slab<Side>,
-    /// Clients with something to do in this turn, and those that were not done with the last one: they come
-    /// behind.
+    /// Clients with work in this turn; `again` are the unfinished ones of the last turn, which come behind.
     dirty: Vec<usize>,
     again: Vec<usize>,
-    /// Clients that have not had their turn in the last one of the loop, for want of time: they come first.
+    /// Clients that the last turn of the loop had no time for: they come first.
     left: Vec<usize>,
-    /// Who had the last turn, and until when turns are short because several have had one lately.
+    /// Client of the last turn. Turns are short until `shared_until`, because several clients have had one lately.
     last_served: usize,
     shared_until: Instant,
-    /// Clients that wait for buffers to come free, and those that hold back what they have to send.
+    /// Clients that wait for buffers; `spaced` are the clients that delay their data for pacing.
     paused: Vec<usize>,
     spaced: Vec<usize>,
-    /// Those that are sent to, and those that send.
+    /// Arbiter of the outbound (read) direction; `receiving` is that of the inbound (write) direction.
     sharing: Sharing,
-    /// What all that send hand over to a device that takes packets one by one.
+    /// Joint limit of all senders at a sending device that takes packets one by one.
     gate: Gate,
     receiving: Sharing,
     shared: Shared,
     sockets: Option<Recorder<SocketSample>>,
     next_sample: Instant,
-    /// Connections were looked at a moment ago.
+    /// Earliest time of the next look at the connections.
     no_sample_before: Instant,
-    /// Connections that had moved data when they were looked at last.
+    /// Connections that had moved data at the last look.
     busy: u32,
-    /// When to listen again after accepting failed.
+    /// Time to listen again after an error of accept.
     listen_again: Option<Instant>,
     congestion: Option<String>,
-    /// When to look for peers that say nothing.
+    /// Time of the next search for silent peers.
     next_roll_call: Instant,
     /// Lines about connections in the log.
     lines: LineRate,
-    /// It has been asked to end.
+    /// Deadlines of the end; `None` while the target serves.
     drain: Option<Drain>,
-    /// What it was told to be.
+    /// Configuration in force.
     config: Config,
-    /// With it, SIGHUP does not end the target.
+    /// Reloader; if set, SIGHUP reloads the configuration instead of ending the target.
     reloader: Option<Reloader>,
     /// Writer of the register of nexuses, if there is a state folder.
     registrar: Option<Registrar>,
-    /// Looks after the files of LUNs.
+    /// Watch of the files of LUNs.
     store_watch: StoreWatch,
 }
 
-/// What all clients of a target use.
+/// State that all clients of a target share.
 struct Shared {
     luns: Luns,
     workers: Workers<Job, Done>,
     chores: Chores,
-    /// Jobs of LUNs that take their time.
+    /// Jobs of delayed or rate-limited LUNs.
     waiting: Waiting<Job>,
     budget: Budget,
-    /// Clients that send one burst now and then.
+    /// Clients that send one burst at a time.
     crowd: Crowd,
-    /// Where payload of commands that were ended lands; nobody reads it.
+    /// Sink for payload of ended commands, which is never read.
     waste: Vec<u8>,
     management: Management,
     sessions: Sessions,
-    /// Connections that are to end, and those that have something to send because of another's PDUs.
+    /// Connections to end; `stirred` are clients that have something to send because of the PDUs of another.
     endings: Vec<Ending>,
-    /// Sessions of which something has ended that may still be queued for a worker.
+    /// Sessions with ended tasks or connections that may still have jobs queued for a worker.
     ended: Vec<Nexus>,
     stirred: Vec<usize>,
     policy: LoginPolicy,
@@ -192,18 +192,18 @@ struct Shared {
     cold_reset: Vec<String>,
     portals: Portals,
     open_sessions: usize,
-    /// Version of the register that is kept, the largest one if none is awaited.
+    /// Version of the register on stable storage; the largest number if no write is awaited.
     register_version: u64,
     early: AllEarly,
     unread: AllUnread,
     /// Clock of the turn at hand.
     turn: TurnClock,
     slots: Slots,
-    /// The target ends: no new commands are begun.
+    /// The target ends: no new command is executed.
     is_draining: bool,
     stats: Stats,
     told: Told,
-    /// Where requests are followed through the layers, if anywhere.
+    /// Tracer of requests through the layers; `None` without a trace.
     tracer: Option<Rc<Tracer>>,
 }
 
@@ -211,7 +211,7 @@ impl Target {
     /// Opens the LUNs and listens. From here on SIGINT and SIGTERM end the target in order.
     pub fn start(config: &Config) -> Result<Target, ServeError> {
         let signals = EndSignals::take_over()?;
-        // With what the system leaves us, however little: running out is handled.
+        // A refusal is ignored: the loop handles a lack of descriptors.
         let _ = limits::raise_open_files();
         let mut luns = Luns::open(&config.luns.specs, config.opening())?;
         let registrar = match &config.luns.state {
@@ -317,17 +317,17 @@ impl Target {
         Ok(target)
     }
 
-    /// Where it really listens.
+    /// Bound addresses of the listeners.
     pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
         self.listeners.iter().map(|listener| listener.socket.local_addr()).collect()
     }
 
-    /// Its LUNs.
+    /// LUNs of the target.
     pub fn luns(&self) -> &Luns {
         &self.shared.luns
     }
 
-    /// Serves until a signal ends it; what it did.
+    /// Serves until a signal ends the target, and returns its totals.
     pub fn serve(mut self) -> Result<Stats, ServeError> {
         engine::run(&mut self)?;
         for index in self.clients.iter().map(|(index, _)| index).collect::<Vec<_>>() {
@@ -353,7 +353,7 @@ impl Target {
     }
 
     fn close(&mut self, index: usize, end: &End, now: Instant) {
-        // It may have been named more than once in a turn.
+        // A turn may name a connection more than once.
         self.most_clients = self.most_clients.max(self.clients.len());
         let Some(mut client) = self.clients.try_remove(index) else { return };
         if let (Some(sink), Some(sample)) = (&mut self.sockets, client.last_sample(now)) {
@@ -376,14 +376,14 @@ impl Target {
         }
     }
 
-    /// Has the workers do what has waited for its time.
+    /// Submits the jobs whose delay has passed.
     fn begin(&mut self, now: Instant) {
         while let Some(job) = self.shared.waiting.pop_due(now) {
             self.shared.workers.submit(job.claim(), job.cost_bytes(), job);
         }
     }
 
-    /// Takes back what has ended before its time came, or a worker.
+    /// Withdraws jobs of ended commands that still wait for their time or for a worker.
     pub(super) fn take_back(&mut self) {
         let ended = std::mem::take(&mut self.shared.ended);
         if ended.is_empty() {
@@ -397,7 +397,7 @@ impl Target {
         jobs.into_iter().for_each(|job| self.finish(job.given_up()));
     }
 
-    /// Goes on with a command that was with a worker or was a chore.
+    /// Continues a command after its job or chore.
     fn finish(&mut self, done: Done) {
         if let Some((lun, save)) = &done.kept {
             self.shared.luns.settle(*lun, save, done.result.is_ok());
@@ -419,7 +419,7 @@ impl Target {
         }
     }
 
-    /// Does a slice of what takes long.
+    /// Executes one slice of a chore.
     fn do_chore(&mut self) {
         let (sides, shared) = (&self.sides, &mut self.shared);
         let is_wanted = |side, nexus, token| {
@@ -430,7 +430,7 @@ impl Target {
         }
     }
 
-    /// Clients that hold back what they have to send go on when its time has come.
+    /// Wakes paced clients whose send time has come.
     fn resume_spaced(&mut self, now: Instant) {
         let (clients, dirty) = (&mut self.clients, &mut self.dirty);
         self.spaced.retain(|index| {
@@ -546,7 +546,7 @@ impl Service for Target {
             self.call_roll(now);
         }
         served.clear();
-        // Its memory is used again, for those that were found meanwhile.
+        // The vector's memory is reused for clients that were found meanwhile.
         served.append(&mut self.dirty);
         self.dirty = served;
         if !self.shared.ended.is_empty() {
@@ -578,8 +578,8 @@ impl Service for Target {
     }
 }
 
-/// Whether the command that a job belongs to has ended, or its session has. Reservations that are in force already are kept
-/// all the same, and a write that has begun is not left in the middle.
+/// Returns true if the command or the session of a job has ended. Reservations that are in force already are kept all
+/// the same, and a write that has begun is completed.
 fn is_over(sides: &Slab<Side>, job: &Job) -> bool {
     let is_kept = matches!(job.call, Call::Keep(_) | Call::Store(StoreCall::Write { done_bytes: 1.., .. }));
     let side = sides.get(job.side).filter(|side| side.nexus == job.nexus);

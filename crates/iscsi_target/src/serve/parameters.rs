@@ -1,5 +1,4 @@
-//! Commands that come with data of their own, and those that work on a range: received, looked at again,
-//! carried out.
+//! Commands with parameter data, and commands on a range: reception of the data, second decision, execution.
 
 use block::{Buffer, Composite, Halt, StoreCall};
 use proto::target::{Run, TaskId};
@@ -20,7 +19,7 @@ impl Side {
     /// share like that of a write.
     pub(super) fn ask_parameters(&mut self, run: &Run, len_bytes: u32, shared: &mut Shared) {
         let task = run.task;
-        // A list or a block has one length only: what another one means would be a guess.
+        // A list or block has exactly one valid length: for any other the meaning would be a guess.
         if run.expected_bytes != len_bytes || len_bytes > 0 && !run.write {
             return self.answer(task, Status::CHECK_CONDITION, Some(Sense::INVALID_FIELD_IN_CDB), 0);
         }
@@ -37,7 +36,7 @@ impl Side {
         self.receive(task, token, len_bytes, shared);
     }
 
-    /// Does a command whose data is there.
+    /// Executes a command whose parameter data has arrived.
     pub(super) fn run_with(
         &mut self,
         transfer: &Transfer,
@@ -71,7 +70,7 @@ impl Side {
         self.order(run.task, run.lun, 0, (order, None), shared);
     }
 
-    /// Has a worker do something for a command that came without data.
+    /// Submits a store call to a worker for a command without data.
     pub(super) fn store_call(&mut self, run: &Run, shared: &mut Shared, call: Call) {
         self.call(run.task, run.lun, 0, call, shared);
     }
@@ -94,7 +93,7 @@ impl Side {
             return self.submit(lun, token, call.into(), shared);
         };
         let mut done_bytes = 0;
-        // Thousands may come in one turn, and each would begin at once.
+        // A turn may bring thousands, and each would begin at once.
         let waits = order.is_long() && !shared.chores.is_empty();
         match if waits { Ok(false) } else { order.inline(inline, &mut done_bytes) } {
             Ok(true) => self.answer(task, Status::GOOD, None, sent_bytes),
@@ -114,7 +113,7 @@ impl Side {
     }
 }
 
-/// A transfer whose bytes are the command's own and belong nowhere on the LUN.
+/// Makes a transfer for parameter data, which have no place on the LUN.
 fn without_place(task: TaskId, lun: Address, len_bytes: u32, body: Body) -> Transfer {
     Transfer {
         task,

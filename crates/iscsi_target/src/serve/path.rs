@@ -19,8 +19,8 @@ impl Side {
         bytes / commands.max(1)
     }
 
-    /// Notifies an initiator of our own kind, `rtt` away, of the congestion window of a connection, or of the initiator's share
-    /// of the line, if either is new.
+    /// Notifies an initiator of our own kind, `rtt` away, of the congestion window of a connection, or of the
+    /// initiator's share of the line, if either is new.
     pub(super) fn tell(
         &mut self,
         connection: ConnectionId,

@@ -1,5 +1,5 @@
-//! Portals of a target as SendTargets names them (RFC 7143 appendix C): addresses that its initiator can reach, as far as
-//! this end can know.
+//! Portals of a target as SendTargets names them (RFC 7143 appendix C): addresses that its initiator can reach, as far
+//! as this end can know.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -30,8 +30,8 @@ impl Portals {
         Portals { iqn: iqn.to_owned(), listening, given: given.to_vec() }
     }
 
-    /// Answer to SendTargets on a connection that has reached this host at `local`. A target without addresses is where it
-    /// was asked for.
+    /// Answer to SendTargets on a connection that has reached this host at `local`. Without configured addresses the
+    /// target names the address that the initiator has reached.
     pub(super) fn named(&self, local: SocketAddr) -> Vec<DiscoveredTarget> {
         let reached = local.ip().to_canonical();
         let addresses = match self.given.is_empty() || reached.is_loopback() {

@@ -1,8 +1,8 @@
 //! Writer of the register of nexuses, beside the loop: a disk may take its time, fail, or hang.
 //!
 //! A list that could not be written is written again until it is, so that an error that passes leaves no gap. Sessions
-//! wait for the list that has them ([`Side::may_read`]), but not for one that fails or hangs: service comes first, and a
-//! message says that it is not kept.
+//! wait for the list that has them ([`Side::may_read`]), but not for one that fails or hangs: service comes first, and
+//! a message says that it is not kept.
 //!
 //! [`Side::may_read`]: super::side::Side::may_read
 
@@ -23,7 +23,7 @@ const RETRY_EVERY: Duration = Duration::from_secs(5);
 /// Time after which sessions are served although the register is still being written.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Its thread writes one list at a time.
+/// Claim of all writes: the thread writes one list at a time.
 const ONLY: Claim = Claim { owner: 0, store: 0 };
 
 /// The register and the thread that writes it.
@@ -100,8 +100,8 @@ impl Registrar {
         self.begun.is_some_and(|begun| now >= begun + PATIENCE)
     }
 
-    /// Time at which a write becomes late, or a failed one is due; [`Instant::FAR_FUTURE`] without one. The end of a write
-    /// shows at the descriptor.
+    /// Time at which a write becomes late, or a failed one is due; [`Instant::FAR_FUTURE`] without one. The end of a
+    /// write shows at the descriptor.
     pub(super) fn next_look(&self, now: Instant) -> Instant {
         let late_at = self.begun.map(|begun| begun + PATIENCE).filter(|at| now < *at);
         late_at.or(self.retry_at).unwrap_or(Instant::FAR_FUTURE)

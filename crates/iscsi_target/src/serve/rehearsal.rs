@@ -1,5 +1,5 @@
-//! The loop's rules for memory and time without its sockets, played from a script under the script's clock: what the fuzz target
-//! `serving` runs. The script is what sessions do; the answers are the rules', and their promises are checked after each step.
+//! The loop's rules for memory and time without sockets, run from a script with a simulated clock: the subject of the
+//! fuzz target `serving`. The script acts as the sessions; after each step the guarantees of the rules are checked.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::turns::{Debt, REST_MAX, TURN, TurnClock};
 
 const SESSIONS: usize = 5;
 const LENGTHS_BYTES: [u32; 8] = [512, 4096, 64 << 10, 65 << 10, 1 << 20, 4 << 20, 16 << 20, 32 << 20];
-/// Bytes that come in at once at most.
+/// Most bytes that arrive at once.
 const CHUNK_BYTES: usize = 64 << 10;
 /// Steps of one script.
 const STEPS_MAX: usize = 4096;
@@ -26,17 +26,17 @@ struct Session {
     debt: Debt,
 }
 
-/// Everything that the rules decide about.
+/// State that the rules decide about.
 struct Rehearsal {
     budget: Budget,
     sessions: [Session; SESSIONS],
     now: Instant,
 }
 
-/// Plays a script, a byte at a time; behind its end all that was begun gets to its end.
+/// Runs a script, a byte at a time; after its end all begun requests are completed.
 ///
 /// # Panics
-/// If a rule does not keep what it promises.
+/// If a rule breaks a guarantee.
 pub fn rehearse(mut script: impl FnMut() -> Option<u8>) {
     let mut rehearsal = Rehearsal {
         budget: Budget::new(0),
@@ -100,7 +100,8 @@ impl Rehearsal {
         }
     }
 
-    /// A turn with a costly request that takes so long: the session rests no longer than it took, nor than the longest rest.
+    /// A turn with a costly request that takes so long: the session rests no longer than it took, nor than the longest
+    /// rest.
     fn turn(&mut self, place: usize, cost: Duration) {
         let session = &mut self.sessions[place];
         if session.debt.rests(self.now) {

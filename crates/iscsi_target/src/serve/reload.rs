@@ -1,8 +1,8 @@
 //! A new configuration while the target serves.
 //!
-//! It is read and prepared by a thread of its own, where LUNs are opened and addresses bound, so that the loop never
-//! waits for a disk or a name server; carried out by the loop, which cannot fail any more: all of it, or nothing.
-//! Sessions stay. A LUN that is taken out leaves when nothing is under way on it (`lun/inventory.rs`).
+//! A separate thread reads and prepares the configuration, opens LUNs and binds addresses, so that the loop never waits
+//! for a disk or a name server. The loop then applies it as a whole, in steps that cannot fail, or not at all. Sessions
+//! stay. A removed LUN leaves when nothing is under way on it (`lun/inventory.rs`).
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -25,48 +25,48 @@ use super::{Config, LunSet, RELOAD_TOKEN, ServeError, Target, log_some, replacin
 use crate::backend::Backend;
 use crate::lun::{Bereft, Lun, Nexus, Served, Stranger, check_identities, check_reservations};
 
-/// Where a new configuration comes from, and who is told what came of it.
+/// Source of a new configuration, and receiver of the outcome.
 pub trait Reload: Send + Sync {
-    /// Reads it. Called in another thread, where it may take its time.
+    /// Reads the configuration. Called on another thread, where blocking is permitted.
     fn read(&self) -> Result<Config, String>;
 
-    /// It is carried out, or nothing was changed, for the reason given. Called by the loop.
+    /// Reports the applied changes, or the reason for which nothing was changed. Called by the loop.
     fn tell(&self, outcome: Result<&Reloaded, &str>);
 }
 
-/// What a new configuration changed. A LUN that was replaced is removed and added.
+/// Changes by a new configuration. A replaced LUN is both removed and added.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reloaded {
     /// All LUNs.
     pub luns: Vec<u16>,
-    /// New ones.
+    /// New LUNs.
     pub added: Vec<u16>,
-    /// Those that are served no more.
+    /// LUNs that are no longer served.
     pub removed: Vec<u16>,
     /// LUNs that have grown.
     pub grown: Vec<Grown>,
-    /// New ones that are closed to sessions which know other stores under their numbers.
+    /// New LUNs that are closed to sessions which know other stores under their numbers.
     pub cut_off: Vec<CutOff>,
-    /// Where the target listens now.
+    /// Addresses on which the target listens now.
     pub addresses: Vec<SocketAddr>,
-    /// What stays as it was until the target is started again, in sentences.
+    /// Changes that need a restart of the target, in sentences.
     pub stays: Vec<String>,
 }
 
-/// Its thread has one thing to do at a time.
+/// Claim of all tasks: the thread executes one at a time.
 const ONLY: Claim = Claim { owner: 0, store: 0 };
 
-/// How often it is looked whether a LUN that leaves is free.
+/// Interval of checks for leaving LUNs that are free.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What reloading needs while the target serves.
+/// State of reloading while the target serves.
 pub(super) struct Reloader {
     workers: Workers<Task, Option<Result<Prepared, String>>>,
     reload: Arc<dyn Reload>,
     is_reading: bool,
-    /// Another signal came while the configuration was read: what was read may be old.
+    /// Another signal came while the configuration was being read: the result may be outdated.
     is_stale: bool,
-    /// When to look again whether LUNs that leave are free.
+    /// Time of the next check for leaving LUNs that are free.
     pub(super) next_look: Instant,
 }
 
@@ -76,33 +76,33 @@ enum Task {
     Drop(Vec<Lun>),
 }
 
-/// What a new configuration is compared with.
+/// Current state, for comparison with a new configuration.
 struct Serving {
     config: Config,
     luns: BTreeMap<u16, Served>,
 }
 
-/// What is ready to be carried out.
+/// Prepared changes, which the loop can apply.
 struct Prepared {
     config: Config,
     added: Vec<Lun>,
     removed: Vec<u16>,
-    /// LUNs that have grown, and to how many blocks.
+    /// LUNs that have grown, with the new size in blocks.
     grown: Vec<(Grown, u64)>,
     opened: Vec<Listener>,
-    /// As [`Config::listening`] has them.
+    /// Addresses in the form of [`Config::listening`].
     closed: Vec<(SocketAddr, bool)>,
     stays: Vec<String>,
 }
 
 impl Reloader {
-    /// What its thread has not done yet; what it has done is of no use any more.
+    /// Number of unfinished tasks; finished results are discarded.
     pub(super) fn pending(&self) -> usize {
         drop(self.workers.results());
         self.workers.pending()
     }
 
-    /// Waits for nothing.
+    /// Ends the thread without waiting for its tasks.
     pub(super) fn abandon(self) {
         self.workers.abandon();
     }
@@ -121,7 +121,7 @@ impl AsFd for Reloader {
 }
 
 impl Target {
-    /// From here on SIGHUP has the configuration read again, instead of ending the target.
+    /// Makes SIGHUP reload the configuration instead of ending the target.
     pub fn reload_with(&mut self, reload: Arc<dyn Reload>) -> io::Result<()> {
         let source = Arc::clone(&reload);
         let work = move |task| match task {
@@ -138,11 +138,11 @@ impl Target {
         Ok(())
     }
 
-    /// Signals have come.
+    /// Handles pending signals.
     pub(super) fn signalled(&mut self, now: Instant) {
         while let Some(signal) = self.signals.take() {
             match (signal, &mut self.reloader) {
-                // It ends as it is.
+                // The target is ending: the configuration does not matter any more.
                 (Signal::Hangup, Some(_)) if self.drain.is_some() => {}
                 (Signal::Hangup, Some(reloader)) if reloader.is_reading => reloader.is_stale = true,
                 (Signal::Hangup, Some(_)) => self.begin_reload(),
@@ -158,7 +158,7 @@ impl Target {
         (reloader.is_reading, reloader.is_stale) = (true, false);
     }
 
-    /// Carries out what the thread has prepared.
+    /// Applies the configuration that the thread has prepared.
     pub(super) fn finish_reload(&mut self, now: Instant) -> Result<(), ServeError> {
         let results = self.reloader.as_ref().map(|reloader| reloader.workers.results());
         for prepared in results.into_iter().flatten().flatten() {
@@ -168,7 +168,7 @@ impl Target {
             let is_stale = self.reloader.as_ref().is_some_and(|reloader| reloader.is_stale);
             let outcome = match prepared {
                 prepared if is_stale => {
-                    // Its LUNs are closed before they are opened again.
+                    // The LUNs of the outdated configuration are closed before they are opened again.
                     if let (Ok(prepared), Some(reloader)) = (prepared, &self.reloader) {
                         reloader.drop_later(prepared.added);
                     }
@@ -202,7 +202,7 @@ impl Target {
     ) -> Result<Reloaded, ServeError> {
         let Prepared { config, added, removed, grown, opened, closed, stays } = prepared;
         for listener in &self.listeners {
-            // While nothing is accepted for want of descriptors, they are not in the set.
+            // While accepting pauses for want of descriptors, the listeners are not in the poll set.
             let _ = self.poll.remove(listener.socket.as_fd());
         }
         for address in closed {
@@ -281,8 +281,8 @@ impl Target {
         (strangers.iter().zip(peers).map(name).collect(), away)
     }
 
-    /// Has registrations written that sessions have adopted, and the register if it has changed, or could not be written;
-    /// returns the time to look again.
+    /// Starts the writes of adopted registrations, and of the register if it has changed or could not be written.
+    /// Returns the time to look again.
     pub(super) fn keep_sessions(&mut self, now: Instant) -> Instant {
         self.tell_bereft(now);
         for (number, save) in self.shared.luns.take_adoptions() {
@@ -303,7 +303,7 @@ impl Target {
         registrar.next_look(now)
     }
 
-    /// Says which sessions have no part in the registrations of their initiator's former user.
+    /// Logs the sessions that have no part in the registrations of their initiator's former user.
     fn tell_bereft(&mut self, now: Instant) {
         for Bereft { nexus, lun, user } in self.shared.luns.take_bereft() {
             let side = self.sides.iter().map(|(_, side)| side).find(|side| side.nexus == nexus);
@@ -319,14 +319,15 @@ impl Target {
         }
     }
 
-    /// A list of nexuses is written, or could not be: either way its sessions are served.
+    /// Completes a write of the register. The sessions are served whether it has succeeded or not.
     pub(super) fn finish_register(&mut self, now: Instant) {
         if let Some(version) = self.registrar.as_mut().and_then(|registrar| registrar.finish(now)) {
             self.shared.register_version = version;
         }
     }
 
-    /// The same at the end, when a write that has failed is not due yet; [`Target::wait_for_calls`] waits for it.
+    /// Starts a last write of the register at the end, even if the retry of a failed one is not due yet;
+    /// [`Target::wait_for_calls`] waits for it.
     pub(super) fn keep_sessions_at_last(&mut self) {
         let luns = &mut self.shared.luns;
         if let Some(registrar) = &mut self.registrar
@@ -357,13 +358,13 @@ impl Target {
         }
     }
 
-    /// When there is something to do for reloading.
+    /// Time of the next check of leaving LUNs.
     pub(super) fn next_release(&self) -> Instant {
         self.reloader.as_ref().map_or(Instant::FAR_FUTURE, |reloader| reloader.next_look)
     }
 }
 
-/// What is said in the new configuration and not carried out.
+/// Settings of the new configuration that need a restart, in sentences.
 fn staying(new: &Config, old: &Config) -> Vec<String> {
     let mut stays = Vec::new();
     if new.iqn != old.iqn {
@@ -383,7 +384,7 @@ fn staying(new: &Config, old: &Config) -> Vec<String> {
     stays
 }
 
-/// Reads the configuration and opens what is new in it.
+/// Reads the configuration, and opens its new LUNs and listeners.
 fn prepare(serving: Serving, source: &dyn Reload) -> Result<Prepared, String> {
     let Serving { config: old, luns } = serving;
     let config = source.read()?;
@@ -401,7 +402,7 @@ fn prepare(serving: Serving, source: &dyn Reload) -> Result<Prepared, String> {
         measure(staying_luns.iter().map(|(number, served)| (**number, *served)))?;
     stays.extend(failed);
     let removed = leaving.into_keys().copied().collect();
-    // One that leaves may still write its reservations when another in its place has read them.
+    // A leaving LUN may still write its reservations after a successor has read them.
     let reserving = luns.iter().map(|(number, served)| (number, &served.spec)).chain(fresh);
     check_reservations(reserving, old.opening().state).map_err(|error| error.to_string())?;
     let mut closed: Vec<_> = old.listening().collect();

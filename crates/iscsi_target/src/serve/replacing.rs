@@ -1,5 +1,5 @@
-//! Stores that change under the numbers of LUNs: those that have grown, and those that come in the place of others, which
-//! sessions still take them for.
+//! Changed stores of LUNs: stores that have grown, and stores that replace others which sessions still know under the
+//! number.
 
 use super::log;
 use crate::lun::{Lun, LunSpec, Luns, Port, Served, Source};
@@ -12,7 +12,7 @@ pub(super) const NOT_CONNECTED: &str = "not connected";
 /// A LUN that has grown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Grown {
-    /// Its number.
+    /// LUN number.
     pub lun: u16,
     /// Size before, in bytes.
     pub before_bytes: u64,
@@ -23,13 +23,13 @@ pub struct Grown {
 /// A LUN that is closed to sessions that know another store in its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CutOff {
-    /// Its number.
+    /// LUN number.
     pub lun: u16,
     /// The sessions: initiator, ISID and address.
     pub sessions: Vec<String>,
 }
 
-/// LUNs that have grown, and sentences on those that cannot be measured.
+/// LUNs that have grown, and messages on LUNs that cannot be measured.
 #[derive(Default)]
 pub(super) struct Measured {
     pub(super) grown: Vec<(Grown, u64)>,
@@ -39,7 +39,7 @@ pub(super) struct Measured {
 /// Measures the stores of LUNs that stay; may block.
 ///
 /// # Errors
-/// One that has shrunk, or has no whole blocks.
+/// A store has shrunk, or its size is no multiple of the block size.
 pub(super) fn measure<'a>(luns: impl Iterator<Item = (u16, &'a Served)>) -> Result<Measured, String> {
     let mut measured = Measured::default();
     for (number, served) in luns {
@@ -88,7 +88,7 @@ fn size(
     Ok(Some(bytes / block).filter(|now| *now != blocks))
 }
 
-/// The error of a reload whose LUN these sessions take for another; `away` of them are not connected.
+/// Error of a reload that replaces a LUN which these sessions know; `away` of the sessions are not connected.
 pub(super) fn refusal(lun: &Lun, sessions: &[String], away: usize) -> String {
     let text = format!(
         "LUN {} ({}) is another disk than the one that these sessions know under its number, and they would write into it: \

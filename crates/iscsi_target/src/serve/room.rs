@@ -1,5 +1,5 @@
-//! A session's part of the memory: buffers for data on its way to stores and from them, and data that came ahead of its
-//! turn. Both are bounded in all, whatever is announced.
+//! A session's part of the memory: buffers for data on its way to stores and from them, and data ahead of its turn. The
+//! totals of both are bounded, whatever initiators announce.
 
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ use super::{Shared, Target};
 const FEW_BYTES: usize = 4 << 20;
 
 impl Side {
-    /// A session that holds its share of buffers, or any while there are none left, is not read until some
-    /// are free. One whose initiator is filling a buffer is read as long as there is memory for the data: see `budget`.
-    /// A connection that does not listen to its answers is not read either. A session without buffers is never held up by
-    /// those of others.
+    /// Returns true if a connection may be read. A session that holds its share of buffers, or any while none are left,
+    /// is not read until some are free. While a buffer is being filled, the session is read as long as there is memory
+    /// for the data: see `budget`. A connection whose peer does not take responses is not read. A session without
+    /// buffers is never held up by the buffers of others.
     ///
-    /// Nor is one read that began a moment ago, until the register has its nexus: after a crash, the target closes a LUN
-    /// that was replaced only to nexuses in the register.
+    /// A session that began a moment ago is not read until the register has its nexus: after a crash, the target closes
+    /// a replaced LUN only to nexuses in the register.
     pub(super) fn may_read(&self, connection: ConnectionId, shared: &Shared) -> bool {
         if self.session.is_backed_up(connection) || self.register_version > shared.register_version {
             return false;
@@ -78,7 +78,7 @@ impl Side {
         lacking.map(|(_, transfer)| holds.late(&mut transfer.filled, now, is_read)).max().unwrap_or_default()
     }
 
-    /// Counts data that waits for commands before its own; what there is of it in all sessions is bounded.
+    /// Counts data that arrived ahead of its turn in CmdSN order; the total of all sessions is bounded.
     pub(super) fn count_early(&mut self, shared: &mut Shared) -> Result<(), End> {
         let before = std::mem::replace(&mut self.early_bytes, self.session.early_bytes());
         shared.early.change(before, self.early_bytes)
@@ -90,7 +90,7 @@ fn wish(lun: Address, len_bytes: u32, shared: &Shared) -> Wish {
 }
 
 impl Target {
-    /// While memory is short, sets some aside for sessions whose writes lack data: those that lack least come first.
+    /// While memory is short, reserves some for sessions whose writes lack data, the session that lacks least first.
     pub(super) fn reserve(&mut self) {
         let (clients, sides, budget) = (&self.clients, &mut self.sides, &mut self.shared.budget);
         let side_of = |index: &usize| clients.get(*index)?.place().map(|(side, _)| side);
@@ -102,8 +102,8 @@ impl Target {
         }
     }
 
-    /// While answers that nobody reads, or logins, hold more memory than they may, closes the connections that hold most,
-    /// and a few more, so that this does not come again at once.
+    /// While unread responses, or logins, exceed their bound of memory, closes the connections that hold most, and a
+    /// few more, so that the bound is not reached again at once.
     pub(super) fn bound_unread(&mut self, now: Instant) {
         let Some(excess) = self.shared.unread.excess() else { return };
         let is_concerned =
@@ -125,7 +125,7 @@ impl Target {
         }
     }
 
-    /// Clients that wait for buffers look again as soon as they may read.
+    /// Wakes clients that wait for buffers and may read now.
     pub(super) fn resume_paused(&mut self) {
         self.reserve();
         let (clients, dirty) = (&mut self.clients, &mut self.dirty);
@@ -157,7 +157,7 @@ impl Target {
             let infos: Vec<_> = infos.collect();
             let rtt = infos.iter().map(|info| info.rtt).max().unwrap_or_default();
             if waited >= rtt * DATA_ROUND_TRIPS {
-                // Data come in large packets, which the path may lose.
+                // The data arrive in large packets, which the path may lose.
                 let hole = infos.iter().find_map(BlackHole::of_received);
                 late.extend(members.map(|member| (member, hole)));
             }

@@ -1,4 +1,4 @@
-//! A session and what it does with the PDUs of its connections: commands, and the transfers that belong to them.
+//! A session and its handling of PDUs: commands, and the transfers that belong to them.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -37,7 +37,7 @@ pub(super) struct Side {
     pub(super) nexus: Nexus,
     pub(super) name: String,
     pub(super) tsih: u16,
-    /// Its number in the tables.
+    /// Number of the session in the tables.
     number: u64,
     /// The target it is logged in to; `None` for discovery.
     pub(super) iqn: Option<String>,
@@ -50,14 +50,14 @@ pub(super) struct Side {
     pub(super) holds: Holdings,
     /// Data that waits for commands before its own, as it was counted last.
     pub(super) early_bytes: usize,
-    /// Commands that its share of buffers has room for, by the mean of those that needed one.
+    /// Commands that fit into the session's share of buffers, by the mean size of commands with a buffer.
     pub(super) window_max: u32,
     pub(super) lingering: Lingering,
-    /// Its part of a line that it shares with other sessions.
+    /// Weight in the allocation of a line that sessions share.
     pub(super) weight: u32,
     /// Time that its requests have taken from others.
     pub(super) debt: Debt,
-    /// With it, requests are followed through the layers.
+    /// Trace of requests through the layers; `None` without one.
     pub(super) trail: Option<Trail>,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Side {
 pub(super) struct Ending {
     pub(super) client: usize,
     pub(super) end: End,
-    /// At once; otherwise when what waits to be sent is sent.
+    /// Closes at once; otherwise after the queued PDUs are sent.
     pub(super) is_abrupt: bool,
 }
 
@@ -82,7 +82,7 @@ impl Side {
     ) -> Side {
         let candidate = &admitted.candidate;
         let (params, exp_cmd_sn, stat_sn) = (admitted.params.clone(), admitted.exp_cmd_sn, admitted.stat_sn);
-        // What it has been told holds, though what is to be told may have changed since.
+        // The announced MaxCmdSN holds, though the configured window may have changed since.
         let told = admitted.max_cmd_sn.wrapping_sub(exp_cmd_sn).wrapping_add(1);
         let mut session = Session::new(candidate.cid, params, exp_cmd_sn, stat_sn, told);
         session.set_command_window(shared.policy.command_window);
@@ -109,14 +109,14 @@ impl Side {
         }
     }
 
-    /// What a connection was made with, for the table `sessions`.
+    /// Negotiated parameters of a connection, for the table `sessions`.
     pub(super) fn recorded(&self, connection: ConnectionId) -> Login {
         let cid = self.session.cid_of(connection).into();
         Login { session: self.number, cid, ..self.session.params_of(connection).recorded(Host::Far) }
     }
 
-    /// Another connection comes in. One that has the same CID is over (RFC 7143 section 6.3.4), and with it its tasks:
-    /// until they are, see [`Side::may_begin`].
+    /// Adds a connection to the session. An open connection with the same CID ends with its tasks (RFC 7143 section
+    /// 6.3.4); the new one waits for that, see [`Side::may_begin`].
     pub(super) fn join(
         &mut self,
         admitted: &Admitted,
@@ -146,14 +146,14 @@ impl Side {
         }
     }
 
-    /// What came on one connection may give others something to send.
+    /// Wakes other connections that have something to send after PDUs on the connection of `client`.
     pub(super) fn stir_others(&self, client: usize, shared: &mut Shared) {
         let others = self.members.iter().filter(|member| member.client != client);
         let stirred = others.filter(|member| self.session.wants_transmit(member.connection));
         shared.stirred.extend(stirred.map(|member| member.client));
     }
 
-    /// Whether anything is under way on a LUN.
+    /// Returns true if a transfer is under way on a LUN.
     pub(super) fn uses(&self, number: u16) -> bool {
         self.transfers.iter().any(|(_, transfer)| transfer.lun.number() == Some(number))
     }
@@ -296,7 +296,7 @@ impl Side {
             Outcome::Read(range) | Outcome::Write(range) if run.expected_bytes == 0 => {
                 self.answer(task, Status::GOOD, None, range.len_bytes);
             }
-            // It asks for data and expects to send some: neither is moved, and the residual says so.
+            // A read with W set in the PDU: no data is moved, and the residual reports that.
             Outcome::Read(_) => self.answer(task, Status::GOOD, None, 0),
             Outcome::Write(_) => {
                 self.answer(task, Status::CHECK_CONDITION, Some(Sense::WRONG_DIRECTION), 0);
@@ -304,7 +304,7 @@ impl Side {
         }
     }
 
-    /// Has the initiator fill a transfer.
+    /// Requests the data of a transfer from the initiator.
     pub(super) fn receive(&mut self, task: TaskId, token: u64, len_bytes: u32, shared: &mut Shared) {
         let early = self.session.take_early(task);
         if !early.is_empty() {
@@ -358,7 +358,7 @@ impl Side {
                     transfer.body = Body::Waiting(id);
                     self.preempt(id, lun, only, shared);
                 }
-                // It is not in force, so nobody's tasks end for it.
+                // The reservation is not in force, so no task ends for it.
                 Err(failure) => {
                     self.remove(token);
                     self.fail(task, lun, &failure, shared);
@@ -369,7 +369,7 @@ impl Side {
         }
         match (done.result, done.read) {
             (Ok(()), Some(buffer)) => self.send_read(done.token, buffer),
-            // Its initiator, or another, has switched the cache off meanwhile.
+            // An initiator has switched the write cache off meanwhile.
             (Ok(()), None) if transfer.is_cached && shared.luns.lun(lun).is_some_and(Lun::writes_through) => {
                 self.submit(lun, done.token, StoreCall::Flush.into(), shared);
             }
@@ -385,7 +385,7 @@ impl Side {
         self.handle_events(shared);
     }
 
-    /// Answers a read with what a store has given.
+    /// Answers a read with the data of a store.
     pub(super) fn send_read(&mut self, token: u64, buffer: Buffer) {
         let transfer = &mut self.transfers[token as usize];
         let (task, actual_bytes) = (transfer.task, transfer.actual_bytes);
@@ -434,7 +434,7 @@ impl Side {
                 }
                 self.session.answer_text(connection, answer);
             }
-            // What is no text is answered with none: the session is not harmed by it.
+            // Malformed text gets an empty answer: the session is not harmed.
             Err(TextRefused::Text(_)) => self.session.answer_text(connection, Vec::new()),
             Err(TextRefused::Undefined(_)) => self.session.refuse_text(connection),
         }

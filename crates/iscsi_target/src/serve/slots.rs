@@ -1,5 +1,5 @@
-//! Slots for connections, and their part for one peer address. Connections that have not logged in are cheap to make, so
-//! they never keep others out: where slots are short, the oldest of them makes room.
+//! Slots for connections, and their part for one peer address. Connections that have not logged in are cheap to make,
+//! so they never keep others out: where slots are short, the oldest of them makes room.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -8,9 +8,9 @@ use event::PeerAddress;
 
 /// Connections at most.
 pub(super) const CONNECTIONS_MAX: usize = 8192;
-/// Of one address.
+/// Most connections of one address.
 pub(super) const CONNECTIONS_OF_ONE_MAX: usize = CONNECTIONS_MAX / 4 * 3;
-/// Of one address that have not logged in.
+/// Most connections of one address that have not logged in.
 const LOGINS_OF_ONE_MAX: usize = CONNECTIONS_MAX / 8;
 
 /// Connections by their peers.
@@ -63,7 +63,7 @@ impl Slots {
         }
     }
 
-    /// A connection has come in.
+    /// Takes a slot for an accepted connection.
     pub(super) fn enter(&mut self, peer: IpAddr, client: usize) -> Ticket {
         self.last += 1;
         let found = self.peers.entry(peer.into()).or_default();

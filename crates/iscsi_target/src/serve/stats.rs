@@ -1,4 +1,4 @@
-//! What a target did in its life.
+//! Totals of a target over its life.
 
 use tables::manifest::Trace;
 
@@ -13,6 +13,6 @@ pub struct Stats {
     pub received_bytes: u64,
     /// Payload sent.
     pub sent_bytes: u64,
-    /// What was recorded of its requests.
+    /// Recorded trace of requests.
     pub trace: Option<Trace>,
 }

@@ -1,5 +1,5 @@
-//! Watch over the files of LUNs: deletion, renaming, replacement and truncation by other processes. A thread looks, because
-//! a file system may answer late. Each finding is one line in the log.
+//! Watch over the files of LUNs: deletion, renaming, replacement and truncation by other processes. A thread does the
+//! checks, because a file system may answer late. Each finding is one line in the log.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,10 +11,10 @@ use std::time::Duration;
 use super::log;
 use block::{Finding, Watched};
 
-/// Interval between two looks.
+/// Interval between two checks.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// The thread that looks.
+/// Thread that checks the files.
 pub(super) struct StoreWatch {
     shared: Arc<Shared>,
     thread: Thread,
@@ -27,7 +27,7 @@ struct Shared {
 }
 
 impl StoreWatch {
-    /// Looks after files, by the numbers of their LUNs.
+    /// Starts the watch over files, by the numbers of their LUNs.
     pub(super) fn start(files: Vec<(u16, Arc<Watched>)>) -> io::Result<StoreWatch> {
         let shared = Arc::new(Shared { files: Mutex::new(files), is_over: AtomicBool::new(false) });
         let watch = {
@@ -51,7 +51,7 @@ impl StoreWatch {
     }
 }
 
-/// Its thread is not waited for: it may hang with a file system.
+/// The thread is not joined: it may hang with a file system.
 impl Drop for StoreWatch {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Release);
@@ -64,7 +64,7 @@ impl Drop for StoreWatch {
 struct Found(HashMap<(u16, *const Watched), Finding>);
 
 impl Found {
-    /// Looks at all; lines on what is new.
+    /// Checks all files; returns a line for each new finding.
     fn look(&mut self, files: &[(u16, Arc<Watched>)]) -> Vec<String> {
         let key = |(number, file): &(u16, Arc<Watched>)| (*number, Arc::as_ptr(file));
         self.0.retain(|known, _| files.iter().any(|file| key(file) == *known));

@@ -1,5 +1,5 @@
-//! What one session means for others: one that takes another's place, ends another's tasks, or gives another
-//! connection something to send.
+//! Effects of one session on others: session reinstatement, task management across sessions, and PDUs that another
+//! connection has to send.
 
 use event::Instant;
 
@@ -12,7 +12,7 @@ use super::side::Ending;
 use crate::lun::Nexus;
 
 impl Target {
-    /// Nothing is under way any more for a session that is gone: logins that wait for that look again.
+    /// Wakes logins that wait for a closed session, whose last call has returned.
     pub(super) fn came_to_rest(&mut self, nexus: Nexus) {
         for index in self.shared.sessions.came_to_rest(nexus) {
             if let Some(client) = self.clients.get_mut(index) {
@@ -21,14 +21,14 @@ impl Target {
         }
     }
 
-    /// Logins that wait for an old session to end look again.
+    /// Wakes logins that wait for an old session to end.
     fn wake_logins(&mut self) {
         for (_, client) in self.clients.iter_mut().filter(|(_, client)| client.next_tsih().is_some()) {
             client.become_dirty(&mut self.dirty);
         }
     }
 
-    /// All connections of a session look what there is to do.
+    /// Wakes all connections of a session.
     pub(super) fn wake_members(&mut self, side: usize) {
         for member in &self.sides[side].members {
             self.clients[member.client].become_dirty(&mut self.dirty);
@@ -57,7 +57,7 @@ impl Target {
         self.wake_logins();
     }
 
-    /// Ends tasks in other sessions than the one that asked, and answers who asked for what is done.
+    /// Ends tasks in other sessions than the requesting one, and answers completed requests.
     pub(super) fn manage(&mut self, now: Instant) {
         for others in self.shared.management.take_others() {
             for (_, side) in &mut self.sides {
@@ -90,7 +90,7 @@ impl Target {
         self.settle(now);
     }
 
-    /// Ends the connections that have to end, and wakes those that others have given something to send.
+    /// Ends the connections that have to end, and wakes clients that have something to send because of others.
     pub(super) fn settle(&mut self, now: Instant) {
         while let Some(Ending { client: index, end, is_abrupt }) = self.shared.endings.pop() {
             if is_abrupt {

@@ -1,21 +1,21 @@
-//! What has been said of the stores: the same thing again and again would fill a log while its reader looks away.
+//! Last log line on each store: a repeated line would fill the log.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use event::Instant;
 
-/// Until the same is said again.
+/// Time until the same line is logged again.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
 
-/// What was last said of each LUN, and when.
+/// Last line on each LUN, and its time.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     last: HashMap<u16, (String, Instant)>,
 }
 
 impl Told {
-    /// Whether `text` is worth saying of LUN `number`; if so, it counts as said.
+    /// Returns true if `text` is to be logged for LUN `number`; it then counts as logged.
     pub(super) fn is_new(&mut self, number: u16, text: &str, now: Instant) -> bool {
         let is_old = self.last.get(&number).is_some_and(|(last, at)| last == text && now < *at + AGAIN_AFTER);
         if !is_old {

@@ -1,7 +1,7 @@
-//! What the requests of a session went through at this end, from the socket to the store and back: the rows `far`
-//! of the tables `layers` and `pdus`.
+//! Trace of a session's requests at the target, from the socket to the store and back: the rows `far` of the tables
+//! `layers` and `pdus`.
 //!
-//! It is told what happens and when; nothing here decides anything, and a session without it works the same.
+//! The trace records events with their times and decides nothing; a session without a trace works the same.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -22,12 +22,12 @@ const EARLY_MAX: usize = 1 << 12;
 /// A session's requests.
 pub(super) struct Trail {
     ledger: Ledger<FarTimes>,
-    /// The command whose header has come last, and others before it whose turn has not come.
+    /// Command whose header came last; `early` are the earlier commands ahead of their turn in CmdSN order.
     last: Option<Arrival>,
     early: HashMap<u32, Arrival>,
-    /// The one whose turn it is.
+    /// Command in its turn.
     running: Option<Arrival>,
-    /// When what is being received was read, and when the clock was last looked at.
+    /// Time at which the data being received was read; `now` is the last reading of the clock.
     came: Instant,
     now: Instant,
 }
@@ -37,9 +37,9 @@ pub(super) struct Trail {
 struct Arrival {
     id: RequestId,
     came: Instant,
-    /// Where its PDU ends in the stream, once it has come as a whole.
+    /// End of the PDU in the stream, once the PDU is complete.
     end: u64,
-    /// When data of it came last.
+    /// Time of the last arrival of data.
     data: Instant,
 }
 
@@ -61,17 +61,18 @@ impl Trail {
         self.now = self.now.max(now);
     }
 
-    /// What is received from now on was read then.
+    /// Sets the time at which the data received from now on was read.
     pub(super) fn came(&mut self, at: Instant) {
         self.came = at;
         self.look(at);
     }
 
-    /// The header of a command has come.
+    /// Notes the header of a command.
     pub(super) fn command(&mut self, cid: u16, command: &ScsiCommand) {
         if let Some(waiting) = self.last.take() {
             if self.early.len() >= EARLY_MAX {
-                // Most of them will never have their turn. Those that have will be missing, and that is said.
+                // Most of these will never have their turn. The others are missing in the table, which reports the
+                // loss.
                 for (_, early) in self.early.drain() {
                     self.ledger.lose(early.id.cmd_sn);
                 }
@@ -87,7 +88,7 @@ impl Trail {
         self.last = Some(Arrival { id, came: self.came, end: 0, data: Instant::ZERO });
     }
 
-    /// A PDU has come as a whole.
+    /// Notes that a PDU is complete.
     pub(super) fn pdu(&mut self, cid: u16, pdu: &Pdu, span: Span) {
         let itt = pdu.itt();
         let (mut end, mut data) = (None, None);
@@ -102,7 +103,7 @@ impl Trail {
         let last = self.last.as_mut().filter(|last| last.id.itt == itt);
         let mut cmd_sn = None;
         if end.is_none() && data.is_none() {
-            // It moves nothing here.
+            // The PDU moves no data of this command.
         } else if let Some(waiting) = last.or_else(|| self.early.get_mut(&itt)) {
             (waiting.end, waiting.data) = (end.unwrap_or(waiting.end), data.unwrap_or(waiting.data));
             cmd_sn = Some(waiting.id.cmd_sn);
@@ -157,7 +158,7 @@ impl Trail {
         self.ledger.stamped(stamped);
     }
 
-    /// One of its connections is gone.
+    /// Removes the traces of a closed connection.
     pub(super) fn leave(&mut self, cid: u16) {
         self.ledger.leave(u32::from(cid));
     }
@@ -169,7 +170,7 @@ impl Trail {
 }
 
 impl Side {
-    /// A command's turn has come.
+    /// Notes that a command has its turn.
     pub(super) fn note_turn(&mut self, run: &Run) {
         if let (Some(trail), Some(itt)) = (&mut self.trail, self.session.tag(run.task)) {
             let last = trail.last.take_if(|last| last.id.itt == itt);
@@ -177,7 +178,7 @@ impl Side {
         }
     }
 
-    /// It is a request to read or write.
+    /// Begins the trace of a read or write.
     pub(super) fn note_request(&mut self, run: &Run, op: Op, range: &scsi::Transfer, len_bytes: u32) {
         let Some(trail) = &mut self.trail else { return };
         let Some(Arrival { id, came, end, data }) = trail.running.take() else { return };
@@ -205,7 +206,7 @@ impl Side {
         });
     }
 
-    /// Something happens to a request, now or at the time that the trail was told last.
+    /// Notes an event of a request at the last reading of the clock.
     pub(super) fn note(&mut self, task: TaskId, set: impl FnOnce(&mut FarTimes, Instant)) {
         if let Some(trail) = &mut self.trail
             && let Some(request) = self.session.tag(task).and_then(|itt| trail.ledger.find(itt))
@@ -214,7 +215,7 @@ impl Side {
         }
     }
 
-    /// A store has done what it was asked, at this time on its own thread.
+    /// Notes that a store has completed a call, at this time on its own thread.
     pub(super) fn note_stored(&mut self, task: TaskId, ended: Option<Instant>) {
         if let (Some(trail), Some(ended)) = (&mut self.trail, ended) {
             trail.look(clock::now());
@@ -256,7 +257,7 @@ mod tests {
         let sampling = Sampling { layers: 2, pdus: 0 };
         let tracer = Rc::new(Tracer::create(dir.path(), Host::Far, sampling).unwrap());
         let mut trail = Trail::new(Rc::clone(&tracer), 7);
-        // One more than may wait, and the last one, which has come just now.
+        // One more than the bound, and the last header.
         (0..EARLY_MAX as u32 + 2).for_each(|itt| trail.command(0, &command(itt)));
         trail.close();
         drop(trail);

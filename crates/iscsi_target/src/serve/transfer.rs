@@ -1,4 +1,4 @@
-//! Payload on its way between a socket and a LUN: where it lands, what it is sent from.
+//! Payload in transit between a socket and a LUN: destination of received data, and source of sent data.
 
 use std::sync::Arc;
 
@@ -16,16 +16,16 @@ pub(super) struct Transfer {
     pub(super) lun: Address,
     /// First byte on the LUN.
     pub(super) offset_bytes: u64,
-    /// What the command itself moves; the initiator may have expected less.
+    /// Bytes that the command itself moves; the initiator may have expected fewer.
     pub(super) actual_bytes: u32,
-    /// What is really moved.
+    /// Bytes transferred: at most the actual and the expected length; a write moves whole blocks.
     pub(super) len_bytes: u32,
     pub(super) fua: bool,
-    /// What is being written for it may be in a cache alone when it is done.
+    /// The write in progress may leave its data in a volatile cache alone.
     pub(super) is_cached: bool,
-    /// Its bytes are in a buffer, which counts against the session's share.
+    /// The bytes are in a buffer, which counts against the session's share.
     pub(super) is_buffered: bool,
-    /// Ends its order, if it has one.
+    /// Handle that stops the call of a store, if there is one.
     pub(super) halt: Option<Halt>,
     /// Progress of its data, while the initiator sends them.
     pub(super) filled: Filled,
@@ -33,7 +33,7 @@ pub(super) struct Transfer {
 }
 
 impl Transfer {
-    /// Its command was ended while a worker is at it: the rest of it is not carried out.
+    /// Stops the call that a worker executes, because the command has ended: the rest of it is not carried out.
     pub(super) fn halt(&self) {
         if let Some(halt) = &self.halt {
             halt.set();
@@ -41,14 +41,14 @@ impl Transfer {
     }
 }
 
-/// Where the bytes are.
+/// Place of the bytes.
 #[derive(Debug)]
 pub(super) enum Body {
     /// In the LUN's memory.
     Memory,
     /// Here, while a write fills it.
     Filling(Buffer),
-    /// Here, while the initiator sends what belongs to this command.
+    /// Here, while the initiator sends the parameter data of this command.
     Parameters(Buffer, [u8; 16]),
     /// With a worker.
     Away,
@@ -56,7 +56,7 @@ pub(super) enum Body {
     Keeping(usize, Vec<Nexus>),
     /// With a worker, though its command was ended: these requests wait until it comes back.
     Doomed(Vec<usize>),
-    /// Nowhere: its command waits until this request has ended what it is to end.
+    /// Nowhere: the command waits until this request has ended its tasks.
     Waiting(usize),
     /// Nowhere: its command was ended while a PDU of it was being received.
     Waste,
@@ -71,15 +71,15 @@ impl Body {
     }
 }
 
-/// Where received payload lands. What that is, is looked up as it arrives: the transfer may be over by then.
+/// Destination of received payload. The transfer is looked up on arrival, because it may be over by then.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) token: u64,
-    /// From the start of the transfer.
+    /// Offset from the start of the transfer.
     pub(super) offset_bytes: u32,
 }
 
-/// What a PDU is sent from.
+/// Source of the data segment of a PDU.
 #[derive(Debug)]
 pub(super) enum Payload {
     /// The LUN's memory.

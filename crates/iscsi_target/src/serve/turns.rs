@@ -1,8 +1,8 @@
-//! Time of turns: one of a session, one of the loop over all of them, and the debt of a session whose requests cost more
-//! time than their bytes say.
+//! Time of turns: one of a session, one of the loop over all sessions, and the debt of a session whose requests cost
+//! more time than their bytes indicate.
 //!
-//! PDUs and bytes bound what moves data. A request that is looked up, built or managed may cost a thousand times as much:
-//! after each of those the clock is read, and data pays nothing for it.
+//! PDUs and bytes bound the cost of moving data. A request that is looked up, built or managed may cost a thousand
+//! times as much: after each of these the clock is read. Data transfer needs no such reading.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use event::Instant;
 pub(super) const TURN: Duration = Duration::from_micros(200);
 /// Time of the loop from which on the sessions that have not had their turn wait for the next.
 pub(super) const ROUND: Duration = Duration::from_millis(5);
-/// Longest rest of a session, whatever its requests have cost.
+/// Longest rest of a session, independent of the cost of its requests.
 pub(super) const REST_MAX: Duration = Duration::from_millis(50);
 
 /// Debt of a session.

@@ -1,7 +1,8 @@
-//! Memory of connections for what their peers have not finished or not read: requests in part, logins, and answers that
-//! wait to be sent. Each connection has a bound of its own; these are the ones of all together and, before the login, of one
-//! address. Beyond them the connections that hold most are closed, so that a crowd costs sessions of its own and never the
-//! target. Data of commands that came ahead of their turn has a bound of the same kind.
+//! Memory of connections for requests that peers have not finished and responses that they have not read: partial
+//! requests, logins, and queued responses. Each connection has a bound of its own; the bounds here are those of all
+//! connections and, before the login, of one address. Above a bound the connections that hold most are closed, so that
+//! a crowd loses its own sessions and never takes the target down. Data of commands ahead of their turn has a bound of
+//! the same kind.
 
 use std::collections::HashMap;
 
@@ -11,7 +12,7 @@ use super::end::End;
 
 /// Memory of connections that have not logged in.
 const LOGIN_MAX_BYTES: usize = 64 << 20;
-/// Of those the memory of one address, so that it never costs others their login.
+/// Memory of connections of one address that have not logged in: one address never costs others their login.
 const LOGIN_OF_ONE_MAX_BYTES: usize = LOGIN_MAX_BYTES / 4;
 /// Memory of sessions' connections. Payload is bounded by the budget of buffers.
 const ANSWERS_MAX_BYTES: usize = 128 << 20;
@@ -171,7 +172,7 @@ mod tests {
         assert_eq!(all.excess(), None);
         all.change(peer(7), nothing, Unread::Login(3));
         assert_eq!(all.excess(), of_all(Unread::Login(3)));
-        // It has logged in.
+        // The connection has logged in.
         all.change(peer(7), Unread::Login(3), Unread::Answers(5));
         assert_eq!(all.excess(), of_all(Unread::Answers(5)));
         all.leave(peer(7), Unread::Answers(5));
@@ -190,7 +191,7 @@ mod tests {
         }
         all.change(0, HALF).expect("two sessions keep as much as may be kept");
         assert!(matches!(all.change(HALF, HALF + 1), Err(End::TooEarly)));
-        // Who keeps as much as before, or less, is not to blame.
+        // A session that holds as much as before, or less, does not exceed the bound.
         all.change(HALF + 1, HALF + 1).expect("it keeps as much");
         all.change(HALF, HALF - 1).expect("it keeps less");
         assert!(matches!(all.change(0, 1), Err(End::TooEarly)), "a third session");

@@ -1,4 +1,4 @@
-//! Jobs that wait for their time: what a delayed LUN is asked. They hold a place in a heap and no thread.
+//! Jobs that wait for their time on a delayed LUN. A waiting job occupies an entry of a heap, and no thread.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -15,7 +15,7 @@ pub(super) struct Waiting<T> {
 #[derive(Debug)]
 struct Entry<T> {
     due: Instant,
-    /// Of two with the same time the first comes first.
+    /// Order of entries with the same time.
     nth: u64,
     thing: T,
 }
@@ -27,7 +27,7 @@ impl<T> Waiting<T> {
         self.pushed += 1;
     }
 
-    /// The next whose time has come.
+    /// Takes the next entry that is due.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<T> {
         if self.next_due() > now {
             return None;
@@ -35,7 +35,7 @@ impl<T> Waiting<T> {
         self.heap.pop().map(|Reverse(entry)| entry.thing)
     }
 
-    /// Takes those of which `is_wanted` says so, whatever their time.
+    /// Takes all entries for which `is_wanted` is true, due or not.
     pub(super) fn take(&mut self, mut is_wanted: impl FnMut(&T) -> bool) -> Vec<T> {
         let all = std::mem::take(&mut self.heap).into_iter();
         let (taken, left): (Vec<_>, Vec<_>) = all.partition(|Reverse(entry)| is_wanted(&entry.thing));
@@ -43,7 +43,7 @@ impl<T> Waiting<T> {
         taken.into_iter().map(|Reverse(entry)| entry.thing).collect()
     }
 
-    /// When the next is due.
+    /// Time at which the next entry is due.
     pub(super) fn next_due(&self) -> Instant {
         self.heap.peek().map_or(Instant::FAR_FUTURE, |Reverse(entry)| entry.due)
     }

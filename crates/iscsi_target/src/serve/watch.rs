@@ -1,5 +1,4 @@
-//! Looking at connections by the clock: what the kernel says of those that move data, and whether those that are
-//! silent are still there.
+//! Periodic checks of connections: TCP_INFO of active ones, and liveness of silent ones.
 
 use std::time::Duration;
 
@@ -11,15 +10,14 @@ use super::alive::Verdict;
 use super::claims::Claims;
 use super::end::End;
 
-/// What looking at one connection may cost at most, on average, of the time between two looks: a system call takes a few
-/// microseconds of it.
+/// Largest mean cost of one look, as part of the interval between two looks. The system call takes a few microseconds.
 const LOOK_SHARE: Duration = Duration::from_micros(30);
 
-/// How often peers that say nothing are looked for.
+/// Interval of the search for silent peers.
 pub(super) const ROLL_CALL_EVERY: Duration = Duration::from_secs(5);
 
 impl Target {
-    /// Pings the peers that are silent and closes the connections of those that do not answer.
+    /// Pings silent peers, and closes the connections of peers that do not answer.
     pub(super) fn call_roll(&mut self, now: Instant) {
         let mut gone = Vec::new();
         for (index, client) in &mut self.clients {
@@ -27,7 +25,7 @@ impl Target {
                 Verdict::Fine => {}
                 Verdict::Ping => client.become_dirty(&mut self.dirty),
                 Verdict::Gone => {
-                    // Writes that wait for their data, which come in large packets.
+                    // Waiting writes, whose data arrive in large packets.
                     let is_filling =
                         client.place().is_some_and(|(side, _)| self.sides[side].holds.filling > 0);
                     let info = client.tcp_info().filter(|_| is_filling);
@@ -44,8 +42,7 @@ impl Target {
         self.next_roll_call = if is_alone { Instant::FAR_FUTURE } else { now + ROLL_CALL_EVERY };
     }
 
-    /// Looks at every connection that moves data: what the kernel says of it goes to the policy and to
-    /// the table.
+    /// Looks at every connection that moves data: its TCP_INFO goes to the policy and to the table.
     pub(super) fn sample(&mut self, now: Instant) {
         let mut failed = Vec::new();
         let mut busy = 0;
@@ -89,7 +86,7 @@ impl Target {
         for (index, part) in claims.share(&mut self.sharing, now) {
             self.clients[index].grant(part);
         }
-        // One lone sender alone needs nobody to hold it back.
+        // A single lone sender needs no joint limit.
         let ring = self.sharing.ring().filter(|_| has_company || met.len() != 1);
         let (rate, depth_bytes) = ring.unzip();
         self.gate.set(rate, depth_bytes.unwrap_or(0));
@@ -117,8 +114,8 @@ impl Target {
     }
 }
 
-/// How soon to look at so many connections again of which one wants it so soon. Looking costs a system call each, so a
-/// crowd is looked at less often.
+/// Interval to the next look at `busy` connections, of which one wants it after `soonest`. Each look costs a system
+/// call, so many connections are looked at less often.
 fn look_again(busy: u32, soonest: Duration) -> Duration {
     match busy {
         0..100 => soonest.max(LOOK_SHARE * busy),

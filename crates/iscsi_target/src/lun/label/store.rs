@@ -1,7 +1,7 @@
 //! Marks of an open store, by which an identity that is kept under its path is known to be that of another store.
 //!
-//! Each mark lasts as long as the store: over restarts of the host, and over changes of its device number. A label has the
-//! best one. A store whose system gives none has no marks, and is not checked.
+//! Each mark lasts as long as the store: over restarts of the host, and over changes of its device number. A label has
+//! the best one. A store whose system gives none has no marks, and is not checked.
 
 use std::fs::{self, File, Metadata};
 use std::os::fd::BorrowedFd;
@@ -30,7 +30,8 @@ pub(in crate::lun) fn marks(store: BorrowedFd<'_>) -> Vec<String> {
     }
 }
 
-/// The number of an inode may be given to another file later, and files that are made together have one time of creation.
+/// The number of an inode may be given to another file later, and files that are made together have one time of
+/// creation.
 fn of_file(found: &Metadata, has_lasting_inodes: bool) -> Vec<String> {
     let birth = found.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
     let birth = birth.map(|at| format!("birth:{}.{:09}", at.as_secs(), at.subsec_nanos()));

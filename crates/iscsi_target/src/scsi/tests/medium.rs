@@ -1,4 +1,4 @@
-//! Commands that compare, fill and unmap blocks, and the short and long forms of those that move them.
+//! Commands that compare, fill and unmap blocks, and the short and long forms of commands that transfer blocks.
 
 use wire::scsi::{ByteCheck, UnmapRange, emit_unmap};
 

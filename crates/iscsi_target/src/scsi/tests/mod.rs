@@ -1,4 +1,4 @@
-//! Every command as a line of data: the CDB's bytes, and what has to come of it.
+//! Every command as a line of data: the bytes of the CDB, and the expected outcome.
 
 mod medium;
 mod replaced;
@@ -58,13 +58,13 @@ impl Fixture {
     }
 
     fn run(&mut self, lun: u16, cdb: &[u8]) -> Outcome {
-        // What follows a short CDB in the PDU is not ours to look at.
+        // Bytes behind a short CDB in the PDU are ignored.
         let mut bytes = [0; 16];
         bytes[..cdb.len()].copy_from_slice(cdb);
         execute(&mut self.luns, Address::from_number(lun), NEXUS, &bytes)
     }
 
-    /// The data that a command brings along, when [`Outcome::Parameters`] asks for it.
+    /// Runs a command with its parameter data, which [`Outcome::Parameters`] requires.
     fn run_with(&mut self, lun: u16, cdb: &[u8], data: &[u8]) -> Outcome {
         assert_eq!(
             self.run(lun, cdb),
@@ -392,7 +392,7 @@ fn request_sense_and_unit_attention() {
     f.data(MEMORY, Cdb::ReportLuns { select: 0, allocation_len: 96 });
     f.check(MEMORY, &[0x12, 1, 0xb3, 0, 255], &field(2, None));
     f.check(MEMORY, &[0x12, 2, 0, 0, 255], &field(1, Some(1)));
-    // Everything else is told first, each LUN for itself.
+    // Each LUN reports its unit attention before any other status.
     f.check(MEMORY, &ready, &Outcome::Check(attention(0)));
     f.check(MEMORY, &ready, &Outcome::Good);
     f.check(READ_ONLY, &[0xff], &Outcome::Check(attention(0)));

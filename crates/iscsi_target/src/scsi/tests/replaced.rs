@@ -1,4 +1,4 @@
-//! A LUN that gets another store, and one that grows: as sessions that know it see it, and as others do.
+//! A LUN with a replaced store, and one that grows, from the view of sessions with and without earlier knowledge.
 
 use super::*;
 use crate::lun::Lun;
@@ -22,7 +22,7 @@ fn lun(spec: &str) -> Lun {
 }
 
 impl Swap {
-    /// One LUN, which one session knows and whose attentions that has heard.
+    /// A LUN that one session knows, after its unit attentions were reported.
     fn new(spec: &str) -> Swap {
         let luns = Luns::open(&[(0, spec.parse().unwrap())].into(), Opening::of(IQN, None)).unwrap();
         let mut swap = Swap { luns };
@@ -109,7 +109,7 @@ fn another_store_that_comes_later() {
     let mut swap = Swap::new("memory:1MiB");
     swap.luns.change(&[0], Vec::new());
     swap.luns.release(0).unwrap();
-    // It has nothing to do with that number while it is there.
+    // The session has nothing to do with that number while it is open.
     swap.luns.begin(NEW, port(2));
     swap.luns.end(NEW, false);
     let next = lun("memory:2MiB");

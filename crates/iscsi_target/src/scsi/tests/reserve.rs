@@ -1,4 +1,4 @@
-//! Reservations: two or three sessions, one LUN, and what each may do.
+//! Reservations: two or three sessions, one LUN, and the commands that each may send.
 
 use wire::scsi::{ReservationType, ReserveIn, ReserveOut, ReserveParameters};
 
@@ -122,7 +122,7 @@ fn reserve_and_release() {
         }
         assert!(!room.may(B, &READ), "what is another's is not released");
         assert!(room.may(A, &[release]) && room.may(B, &READ));
-        // It ends with its session, and with a reset.
+        // The RESERVE ends with its session, and with a reset.
         assert!(room.may(B, &[reserve]));
         room.luns.end(B, true);
         assert!(room.may(A, &[reserve]));
@@ -146,7 +146,7 @@ fn registrations() {
     room.done(B, RegisterAndIgnore, 0, (0, 4));
     room.done(B, Register, 0, (4, 0));
     assert_eq!(room.keys(), (5, vec![2]));
-    // Who is not registered, and says so, changes nothing.
+    // An unregistered port that unregisters changes nothing.
     room.done(B, RegisterAndIgnore, 0, (0, 0));
     room.done(B, Register, 0, (0, 0));
     assert_eq!(room.keys(), (5, vec![2]));
@@ -238,7 +238,7 @@ fn preempt_and_clear() {
         room.out(B, action, 1, (2, 5), &gone(A));
         assert_eq!((room.held(), room.keys().1), (Some((2, 1)), vec![2]));
         room.told(A, 0x05);
-        // Of one that all hold, zero means everybody else.
+        // For an "all registrants" type a key of zero means all other registrants.
         room.done(B, ReserveOut::Release, 1, (2, 0));
         room.done(A, ReserveOut::Register, 0, (0, 1));
         room.done(B, ReserveOut::Reserve, 8, (2, 0));
@@ -271,7 +271,7 @@ fn what_removes_registrations_alone_needs_no_type_and_may_remove_its_own() {
     assert_eq!(room.keys().1, [0; 0]);
     room.told(A, 0x05);
     assert_eq!(room.run(B, &[0; 6]), Outcome::Good, "it knows");
-    // One that all hold is there as long as one of them is.
+    // An "all registrants" reservation lasts as long as one registration does.
     room.done(A, ReserveOut::Register, 0, (0, 1));
     room.done(B, ReserveOut::Register, 0, (0, 2));
     room.done(A, ReserveOut::Reserve, 7, (1, 0));
@@ -309,7 +309,7 @@ fn what_is_refused() {
     assert_eq!(room.run(A, &[0x5f, 7]), field(1, Some(4)));
 }
 
-/// Registers with APTPL and does what else there is to do, with a start of the target in between.
+/// Registers with APTPL and sends further actions, with a restart of the target in between.
 #[test]
 fn what_outlives_the_target() {
     let dir = tempfile::tempdir().unwrap();
@@ -343,11 +343,11 @@ fn what_outlives_the_target() {
     assert!(out(&mut room, B, ReserveOut::Register, 0, (0, 2), true));
     let kind = ReservationType::ExclusiveAccessRegistrants as u8;
     assert!(out(&mut room, B, ReserveOut::Reserve, kind, (2, 0), false));
-    // A script that cleans up is not registered, and takes nothing away from those who are.
+    // An unregistered cleanup script takes nothing away from registrants.
     out(&mut room, C, ReserveOut::RegisterAndIgnore, 0, (0, 0), false);
     out(&mut room, C, ReserveOut::Register, 0, (0, 0), false);
 
-    // Its lock has to go first.
+    // The lock of the file has to go first.
     drop(room);
     let mut room = Room::of(&spec);
     assert_eq!(capabilities(&mut room), (1, 1));
@@ -369,7 +369,7 @@ fn what_outlives_the_target() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
-/// A place that cannot be written: what was to be kept there is not in force, nor what was built on it.
+/// A file that cannot be written: a change to be kept there is not in force, nor is any change built on it.
 #[test]
 fn what_cannot_be_kept_is_not_in_force() {
     let dir = tempfile::tempdir().unwrap();
@@ -398,11 +398,11 @@ fn what_cannot_be_kept_is_not_in_force() {
     let second = out(&mut room, B, ReserveOut::Reserve, kind, 2, 0);
     assert!(!keep(&mut room, first));
     std::fs::remove_dir(&blocked).unwrap();
-    // It could be written now, and would bring along what has failed.
+    // A write is possible now, and would include the failed change.
     assert!(!keep(&mut room, second));
     assert_eq!((room.keys(), room.held()), ((1, vec![1]), None));
     assert!([A, B, C].into_iter().all(|nexus| room.may(nexus, &WRITE)));
-    // Workers come in any order.
+    // Workers complete changes in any order.
     let register = out(&mut room, B, ReserveOut::Register, 0, 0, 2);
     let reserve = out(&mut room, B, ReserveOut::Reserve, kind, 2, 0);
     assert!(keep(&mut room, reserve) && keep(&mut room, register));

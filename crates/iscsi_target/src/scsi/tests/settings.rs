@@ -1,4 +1,4 @@
-//! MODE SELECT, and what it changes.
+//! MODE SELECT and its effects.
 
 use super::*;
 

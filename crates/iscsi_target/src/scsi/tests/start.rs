@@ -1,12 +1,12 @@
-//! What Linux, Windows and ESXi send when they meet a disk, as raw CDBs: each has data or the very refusal
-//! that they take for "there is none of that", and goes on from.
+//! Raw CDBs that Linux, Windows and ESXi send on discovery of a disk. Each returns data, or exactly the refusal that
+//! these initiators accept as "not supported" before they continue.
 //!
 //! Linux: its `sd` and `scsi` drivers. Windows: `disk`, `classpnp`, `mpio` and failover clusters. ESXi: its scan
 //! of a path, VMFS and hardware acceleration (VAAI).
 
 use super::*;
 
-/// What has to come of a command.
+/// Expected result of a command.
 enum Answer {
     /// GOOD and nothing else.
     Good,
@@ -137,8 +137,8 @@ fn esxi() {
     ]);
 }
 
-/// VAAI: locks by COMPARE AND WRITE of one block, zeros by WRITE SAME (16) of a megabyte, UNMAP; and what ESXi wants
-/// to see before it uses them.
+/// VAAI: locks by COMPARE AND WRITE of one block, zeros by WRITE SAME (16) of a megabyte, UNMAP; and the pages that
+/// ESXi reads before it uses these commands.
 #[test]
 fn hardware_acceleration() {
     let f = &mut Fixture::new();
@@ -154,7 +154,7 @@ fn hardware_acceleration() {
         let limits = f.data(lun, Cdb::Inquiry { page: Some(page::BLOCK_LIMITS), allocation_len: 64 });
         let limits = BlockLimits::parse(&limits).unwrap();
         assert!(limits.compare_and_write_max > 0 && limits.unmap_max > 0 && limits.unmap_descriptors_max > 0);
-        // It gives space back a megabyte at a time, so that larger pieces of ours would never be whole.
+        // ESXi frees space a megabyte at a time, so a larger granularity would never be met.
         assert!(limits.unmap_granularity * 512 <= 1 << 20);
         let capacity = Capacity16::parse(&f.data(lun, Cdb::ReadCapacity16 { allocation_len: 32 })).unwrap();
         assert!(capacity.thin && capacity.unmapped_reads_zero);

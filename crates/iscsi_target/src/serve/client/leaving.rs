@@ -7,7 +7,7 @@ use crate::serve::side::Side;
 use crate::serve::{Shared, log};
 
 impl Client {
-    /// Tells its initiator that its session is about to be dropped.
+    /// Sends an Async Message that announces the drop of the session.
     pub(in crate::serve) fn announce_drop(&mut self, sides: &mut Slab<Side>) {
         if let Some((side, connection)) = self.place()
             && sides[side].iqn.is_some()
@@ -16,8 +16,8 @@ impl Client {
         }
     }
 
-    /// Takes the connection's traces out of the shared state, and its session with the last one; `is_logout` is a logout of
-    /// the initiator's own accord.
+    /// Takes the connection's traces out of the shared state, and its session with the last one; `is_logout` is a
+    /// logout of the initiator's own accord.
     pub(in crate::serve) fn leave(&mut self, sides: &mut Slab<Side>, shared: &mut Shared, is_logout: bool) {
         if let Some(advice) = self.connection.advice() {
             log(format_args!("{}: {advice}", self.link.name));
@@ -53,7 +53,7 @@ impl Client {
                     place.stir_others(self.link.index, shared);
                 }
             }
-            // Admitted, and closed before it was told.
+            // Admitted, and closed before the final Login Response.
             None => {
                 if let Some(tsih) = self.next_tsih() {
                     let is_busy = |nexus| shared.management.is_busy(nexus);

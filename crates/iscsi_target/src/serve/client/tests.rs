@@ -166,7 +166,7 @@ impl Scene {
     }
 }
 
-/// A LUN that the loop serves itself, and one that workers serve.
+/// Runs a test with a LUN that the loop serves itself, and one that workers serve.
 fn with_both(test: impl Fn(&mut Scene, u16)) {
     let file = tempfile::NamedTempFile::new().unwrap();
     file.as_file().set_len(1 << 20).unwrap();
@@ -203,7 +203,7 @@ fn a_command_is_carried_out_with_the_parameters_that_come_with_it() {
         assert_eq!(scene.command(lun, unmap, &list, 0), (0, Vec::new()), "LUN {lun}");
         expected[2 * BLOCK_BYTES as usize..][..10 * BLOCK_BYTES as usize].fill(0);
         assert!(scene.read(lun, 3, blocks) == expected, "LUN {lun}");
-        // It says that block 3 should hold something else.
+        // The command expects other contents of block 3.
         let compare = Cdb::CompareAndWrite { lba: 3, blocks: 1, dpo: false, fua: false };
         assert_eq!(scene.command(lun, compare, &[8; 2 * BLOCK_BYTES as usize], 0).0, 2, "LUN {lun}");
         assert!(scene.read(lun, 3, blocks) == expected, "LUN {lun}");
@@ -218,7 +218,7 @@ fn a_connection_is_read_while_its_session_may_be_and_it_does_not_end() {
     let (_, side) = sides.iter_mut().next().expect("one session");
     let (link, kept) = (&mut client.link, side.register_version);
     assert!(link.may_read(sides, shared));
-    // Its nexus is not kept yet.
+    // The nexus is not in the register yet.
     sides.iter_mut().for_each(|(_, side)| side.register_version = kept + 1);
     shared.register_version = kept;
     assert!(!link.may_read(sides, shared));

@@ -3,7 +3,7 @@
 use super::*;
 use crate::lun::Bereft;
 
-/// Name and ISID of an initiator whose session has ended give another user none of its registration.
+/// Name and ISID of an initiator with an ended session give another user no access to its registration.
 #[test]
 fn a_registration_belongs_to_the_user_that_made_it() {
     let room = &mut Room::new();
@@ -38,7 +38,7 @@ fn a_registration_without_a_user_goes_to_the_first_one() {
     assert_eq!(room.held(), Some((7, 1)));
 }
 
-/// The first user is the first for good: another one that comes first after a restart has no part in it.
+/// The first user keeps the registration: a user that logs in first after a restart has no part in it.
 #[test]
 fn the_user_that_has_adopted_a_registration_is_kept() {
     let dir = tempfile::tempdir().unwrap();
@@ -68,7 +68,7 @@ fn the_user_that_has_adopted_a_registration_is_kept() {
     }
     assert!(!room.luns.is_keeping(0) && room.keys() == (1, vec![8]));
 
-    // Its lock has to go first.
+    // The lock of the file has to go first.
     drop(room);
     let mut room = Room::of(&spec);
     room.begin_as(bobs, alices, Some("bob"));
@@ -77,7 +77,7 @@ fn the_user_that_has_adopted_a_registration_is_kept() {
     assert_eq!([bobs, alices].map(|nexus| room.may(nexus, &WRITE)), [false, true]);
 }
 
-/// Registrations of one initiator with and without a user, as a file from before they were told apart may have them.
+/// Registrations of one initiator with and without a user, as in a file of a version that did not distinguish them.
 #[test]
 fn a_registration_without_a_user_is_dropped_where_the_user_has_one() {
     let dir = tempfile::tempdir().unwrap();
@@ -95,7 +95,8 @@ fn a_registration_without_a_user_is_dropped_where_the_user_has_one() {
     assert_eq!(room.keys().1, [7]);
 }
 
-/// CHAP is switched off: names are all there is of an initiator, and it has what it had. Switched on again, it is the user's.
+/// Without CHAP a name and an ISID identify an initiator, which keeps its registration; with CHAP again, it is the
+/// user's.
 #[test]
 fn without_chap_a_registration_is_that_of_the_initiator() {
     let room = &mut Room::new();
