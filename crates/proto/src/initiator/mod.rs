@@ -69,9 +69,9 @@ pub enum Event {
         /// Seconds to wait before another login.
         time2wait_s: u16,
     },
-    /// A message of the vendor's own (AsyncEvent 255).
+    /// A vendor-specific message (AsyncEvent 255).
     Vendor {
-        /// The connection that it came on.
+        /// The connection of the message.
         cid: u16,
         /// AsyncVCode.
         code: u8,

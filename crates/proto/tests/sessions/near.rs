@@ -1,4 +1,4 @@
-//! What an initiator does with the answers of a scripted target, right ones and wrong ones.
+//! Reactions of an initiator to the answers of a scripted target, right ones and wrong ones.
 
 use std::sync::Arc;
 
@@ -155,7 +155,7 @@ fn r2ts_are_answered_as_asked_for() {
         ]
     );
     assert_eq!(near.session().unsent_payload_bytes(0), 43);
-    // The status comes although the rest was never asked for.
+    // The status comes although no R2T solicited the rest.
     take(&mut near, response(itt, 0, 0), &[]).expect("a status at any time");
     let done = near.done().expect("the write is over");
     assert_eq!((done.completion.status, done.completion.transferred_bytes), (0, 4053));

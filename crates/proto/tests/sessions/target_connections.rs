@@ -147,7 +147,7 @@ fn a_lost_connection_takes_its_own_tasks_with_it() {
     far.lose(second);
     assert_eq!(far.session().connections().len(), 1);
     assert_eq!(far.session().early_bytes(), 0);
-    // What was lost with it is filled by the initiator; what had come of it counts as received.
+    // The initiator fills the CmdSN of the lost command; commands that had arrived count as received.
     take(&mut far, FIRST, manage(task_function::ABORT_TASK, 2, 5), &[]);
     let answered = answers(&mut far, FIRST);
     assert!(matches!(answered[..], [Pdu::TaskManagementResponse(it)] if it.response == 0), "{answered:?}");
@@ -254,10 +254,10 @@ fn requests_that_wait_for_their_turn_are_bounded() {
         far.take_on(second, &header, &[b'a'; 8192]).err()
     });
     assert!(fault.expect("there is a limit").to_string().contains("too much data"));
-    // The connection is dropped for it, and what it held is free again.
+    // The fault drops the connection, and its resources are free again.
     far.lose(second);
     assert_eq!(far.session().open_commands(), 0);
-    // The same number twice is one request, and a reset may wait for what is missing only so many times.
+    // The same number twice is one request, and the number of resets that wait for missing commands is bounded.
     let (mut far, second) = pair(Terms::default());
     take(&mut far, second, nop(1, false), &[]);
     take(&mut far, second, NopOut { itt: 99, ..nop(1, false) }, &[]);

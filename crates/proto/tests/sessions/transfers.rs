@@ -7,7 +7,7 @@ use sim::{Done, Kind, Order, content};
 
 use crate::pair::{MEMORY_BYTES, Pair, Terms};
 
-/// A command: what it moves itself, and what the initiator expects.
+/// A command: the length that it moves itself, and the length that the initiator expects.
 #[derive(Clone, Copy, Debug)]
 struct Io {
     kind: Kind,
