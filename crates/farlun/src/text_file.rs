@@ -1,6 +1,6 @@
 //! Small text files that a person has written: configuration and secrets.
 //!
-//! Bounded, and never waited for: what is read again while a target serves must not hold it up.
+//! Bounded and without waiting: a reload must not hold up a target that serves.
 
 use std::io::{self, Read};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The configuration again, on SIGHUP: read with the same flags, and what came of it in words or as JSON.
+//! Reload of the configuration on SIGHUP: read with the same flags, and the result in words or as JSON.
 
 use event::Bytes;
 use serde_json::{Value, json};
