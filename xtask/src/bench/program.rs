@@ -157,7 +157,7 @@ impl Document {
 
 /// Runs a command to its end.
 pub(super) fn finish(command: &mut Command, limit: Duration) -> Result<Finished> {
-    // What follows the sentence is the output so far.
+    // The text behind the first line is the output so far.
     try_run(command, limit).map_err(|problem| anyhow!("{}", problem.lines().next().unwrap_or_default()))
 }
 

@@ -30,7 +30,7 @@ pub(super) struct Binary {
     folder: PathBuf,
 }
 
-/// How binaries are run.
+/// Conditions under which binaries are run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Side<'a> {
     /// Binaries at a time.
