@@ -23,7 +23,7 @@ pub const TEXT_BYTES: usize = 1 << 20;
 /// A target in an answer to SendTargets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoveredTarget {
-    /// Its iSCSI name.
+    /// iSCSI name of the target.
     pub name: String,
     /// Addresses of the target; empty stands for the address that SendTargets was sent to.
     pub addresses: Vec<TargetAddress>,
@@ -92,7 +92,7 @@ pub enum DiscoveryError {
 /// Reason for a Reject in place of a text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TextRefused {
-    /// It is not a row of pairs.
+    /// Text that is not a sequence of `key=value` pairs.
     #[error("bad text: {0}")]
     Text(#[from] TextError),
     /// A key or value without a definition, in a normal session.

@@ -26,7 +26,7 @@ pub enum Fault {
     /// A data segment longer than declared.
     #[error("peer sent a data segment of {found_bytes} bytes; {limit_bytes} were agreed")]
     SegmentTooLong {
-        /// Its length.
+        /// Length of the segment.
         found_bytes: u32,
         /// The limit (MaxRecvDataSegmentLength of this side).
         limit_bytes: u32,
@@ -58,7 +58,7 @@ pub enum Segment {
         token: u64,
         /// Offset within the task's transfer.
         offset_bytes: u32,
-        /// Its length.
+        /// Length of the segment.
         len_bytes: u32,
     },
 }
@@ -68,7 +68,7 @@ pub enum Segment {
 pub struct Transmit {
     /// The basic header segment, parsed.
     pub pdu: Pdu,
-    /// Its data segment.
+    /// The data segment.
     pub data: Data,
 }
 
@@ -86,7 +86,7 @@ impl Transmit {
 pub enum Data {
     /// None.
     None,
-    /// These bytes.
+    /// Bytes owned by the PDU.
     Owned(Vec<u8>),
     /// Part of the payload of a task.
     Payload {
@@ -94,7 +94,7 @@ pub enum Data {
         token: u64,
         /// Offset within the task's transfer.
         offset_bytes: u32,
-        /// Its length.
+        /// Length of the part.
         len_bytes: u32,
     },
 }

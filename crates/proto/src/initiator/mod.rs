@@ -75,7 +75,7 @@ pub enum Event {
         cid: u16,
         /// AsyncVCode.
         code: u8,
-        /// Its data.
+        /// Data of the message, without sense data.
         data: Vec<u8>,
     },
     /// The logout is answered: the connections may be closed.

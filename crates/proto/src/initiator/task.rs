@@ -22,7 +22,7 @@ pub struct Command {
     pub lun: Lun,
     /// Command descriptor block.
     pub cdb: [u8; 16],
-    /// Its data.
+    /// Direction and length of the data.
     pub transfer: Transfer,
     /// Task attribute: ordering relative to other commands.
     pub attribute: TaskAttribute,

@@ -108,7 +108,7 @@ pub enum Scope {
 pub struct Spec {
     /// The key.
     pub key: Key,
-    /// Its name on the wire.
+    /// Name of the key on the wire.
     pub name: &'static str,
     /// Values and result function.
     pub kind: Kind,

@@ -155,7 +155,7 @@ pub enum CredentialsError {
     Short {
         /// Name of the secret.
         name: String,
-        /// Its length in bytes.
+        /// Length in bytes.
         found: usize,
     },
     /// A secret longer than other implementations accept.
@@ -163,7 +163,7 @@ pub enum CredentialsError {
     Long {
         /// Name of the secret.
         name: String,
-        /// Its length in bytes.
+        /// Length in bytes.
         found: usize,
     },
     /// One secret for both directions: each side could replay the response of the other.

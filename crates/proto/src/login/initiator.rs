@@ -26,7 +26,7 @@ const DISCOVERY: &str = "discovery at the target";
 pub enum Session {
     /// SCSI commands to this target.
     Normal {
-        /// Its iSCSI name.
+        /// iSCSI name of the target.
         target_name: String,
     },
     /// SendTargets alone.

@@ -1,4 +1,4 @@
-//! A server with a disk in memory around the server's machine.
+//! A server with a disk in memory around the server's state machine.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

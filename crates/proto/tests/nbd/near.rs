@@ -1,4 +1,4 @@
-//! A client with random commands around the client's machine, and a model of the disk.
+//! A client with random commands around the client's state machine, and a model of the disk.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -51,7 +51,7 @@ fn data_out(itt: u32, ttt: u32, buffer_offset: u32, len: u32, data_sn: u32) -> D
     }
 }
 
-/// A target with the write `index`, whose data is sent for; the tag to send it with.
+/// A target that has solicited the data of the write `index`. Returns the target transfer tag.
 fn soliciting(far: &mut Far, index: u32) -> u32 {
     take(far, command(index, WRITE, 4096), &[]).expect("in turn");
     let [Pdu::R2t(r2t)] = answers(far)[..] else { panic!("the data is sent for") };

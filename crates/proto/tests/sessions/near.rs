@@ -122,7 +122,7 @@ fn a_write_that_is_answered_early_sends_no_more() {
     assert!(rest.iter().all(|pdu| pdu.itt() != command.itt), "nothing of the first write: {rest:?}");
     assert_eq!(rest.len(), 1 + 8, "the second write goes out whole");
     assert_eq!(near.session().unsent_payload_bytes(0), 0);
-    // A late R2T of the first is no use to anybody.
+    // A late R2T of the first task is a fault.
     dropped(&mut near, r2t(command.itt, 1, 0, 512), &[], "not open");
 }
 

@@ -1,4 +1,4 @@
-//! Both machines joined by two queues, which are served in a random order that a seed decides.
+//! Initiator and target session joined by two queues, which are served in a random order given by a seed.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! Everything beside commands, between both machines: pings, text, messages, logout.
+//! Services other than commands, between initiator and target: pings, text, messages, logout.
 
 use event::{WindowKind, WindowNotice};
 use proto::initiator::Event;

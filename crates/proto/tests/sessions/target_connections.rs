@@ -317,7 +317,7 @@ fn one_connection_alone_has_no_requests_before_their_turn() {
 
 #[test]
 fn the_turn_of_a_command_comes_while_its_data_does() {
-    // Immediate data, and Data-Out behind it: its first PDU is on its way when the turn comes.
+    // Immediate data, and Data-Out behind it: its first PDU is in flight when the command is due.
     let whole = content(4096, 9);
     let (mut far, second) = pair(Terms { initial_r2t: false, ..Terms::default() });
     let early = ScsiCommand { is_final: false, data_segment_len: 1024, ..command(1, WRITE, 4096) };
@@ -353,7 +353,7 @@ fn the_turn_of_a_command_comes_while_its_data_does() {
 
 #[test]
 fn data_beyond_what_a_command_moves_is_nobodys_also_when_its_turn_comes_while_it_arrives() {
-    // It says that it sends 4096 bytes and writes a block of 512.
+    // A command that announces 4096 bytes and writes a block of 512.
     let short = Order { len_bytes: 512, ..WRITE };
     let (mut far, second) = pair(Terms { initial_r2t: false, ..Terms::default() });
     let early = ScsiCommand { is_final: false, data_segment_len: 1024, ..command(1, short, 4096) };

@@ -15,7 +15,7 @@ struct Io {
     expected_bytes: u32,
 }
 
-/// Runs the commands at once, one behind the other in the memory, and checks everything that came of them.
+/// Runs the commands at once, one behind the other in the memory, and checks all results.
 fn check(terms: &Terms, ios: &[Io], is_slow: bool, seed: u64) {
     println!("{terms:?} {ios:?} slow: {is_slow}, seed {seed}");
     let mut pair = Pair::new(terms, seed);
@@ -146,7 +146,7 @@ fn a_refused_command_moves_nothing_and_the_next_ones_go_on() {
         let held = pair.far.memory().to_vec();
         let mut tokens = Vec::new();
         for len in SIZES {
-            // Its unsolicited data is already on the way when it is refused.
+            // The unsolicited data is already in flight when the command is refused.
             tokens.push(pair.near.write(refuse, Arc::new(content(len as usize, 9))));
             tokens.push(pair.near.read(refuse, len));
         }

@@ -82,7 +82,7 @@ fn discovery() -> Request {
     Request { session: Session::Discovery, ..normal() }
 }
 
-/// Runs both machines against each other; the number of requests that it took.
+/// Runs initiator and target against each other. Returns the number of requests.
 fn run(initiator: &mut Initiator, target: &mut Target) -> Result<u32, LoginError> {
     let mut directory = directory();
     let mut requests = 0;

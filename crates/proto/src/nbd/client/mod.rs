@@ -53,7 +53,7 @@ pub struct NbdCompletion {
     pub extents: Vec<StatusExtent>,
 }
 
-/// A report of the machine to its caller.
+/// An event of the client for its caller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NbdClientEvent {
     /// The transmission phase has begun.
@@ -193,7 +193,7 @@ impl NbdClient {
         result
     }
 
-    /// Counts bytes of payload that were laid down or thrown away.
+    /// Counts bytes of payload that were stored or discarded.
     ///
     /// # Errors
     /// A server that ends a read before all of it has come: the connection is over.
