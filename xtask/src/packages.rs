@@ -35,7 +35,7 @@ pub(crate) const TESTS: &[&str] = &[
 pub(crate) const GUEST: &[&str] =
     &["qemu-system-x86", "cpio", "e2fsprogs", "iproute2", "tcpdump", "util-linux", "xz-utils"];
 
-/// Somebody else's reader of Parquet, for python3. Debian packages none.
+/// Independent reader of Parquet, for python3. Debian packages none.
 const PARQUET_READER: &str = "duckdb==2.0.0";
 
 /// Packages for the package part: readers of its manual pages and completions, and namespaces.

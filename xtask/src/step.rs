@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 pub(crate) enum Outcome {
     /// Passed.
     Passed,
-    /// This machine cannot do it; the reason is shown to whoever reads the totals.
+    /// Not possible on this machine; the reason is shown with the totals.
     Skipped(String),
 }
 

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::step::line;
 
-/// Time beyond that of a load until its process has ended, on the slowest of machines.
+/// Time beyond the load until its process has ended, on the slowest of machines.
 pub(super) const GRACE: Duration = Duration::from_secs(60);
 
 /// A farlun binary.

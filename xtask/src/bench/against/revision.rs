@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{step, workspace};
 
-/// The folder with worktree and builds; nobody else uses it while this is alive.
+/// The folder with worktree and builds, used exclusively while this value exists.
 pub(super) struct Folder<'a> {
     root: &'a Path,
     path: PathBuf,
@@ -172,7 +172,7 @@ mod tests {
         // Changed by hand.
         fs::write(tree.join("file"), "changed")?;
         repository.check()?;
-        // Its folder is gone and git remembers it.
+        // The folder is gone and git remembers the worktree.
         fs::remove_dir_all(&tree)?;
         repository.check()?;
         // The folder removed and pruned by git.
