@@ -57,7 +57,7 @@ pub(crate) fn sentence(error: &anyhow::Error) -> String {
 
 /// The exit code an error stands for.
 pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
-    // A run of another schema version is refused like a path that is no run, whoever reads it.
+    // A run of another schema version is refused like a path that is no run, in every command.
     if error.chain().any(|cause| cause.downcast_ref::<SchemaVersionError>().is_some()) {
         return USAGE;
     }

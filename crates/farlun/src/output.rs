@@ -81,7 +81,7 @@ impl Output {
         &self.partial
     }
 
-    /// It is complete.
+    /// Gives the complete file its name.
     pub(crate) fn finish(self) -> anyhow::Result<()> {
         let Output { path, partial, file } = self;
         let same =
@@ -101,7 +101,7 @@ fn is_being_filled(path: &Path) -> bool {
     left.is_ok_and(|left| matches!(left.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
-/// Writes a whole file; whoever has a good one there keeps it if that fails.
+/// Writes a whole file; an existing file is kept if that fails.
 pub(crate) fn write(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
     let (output, mut file) = Output::create(path)?;
     if let Err(error) = file.write_all(contents) {
@@ -128,7 +128,7 @@ mod tests {
         fs::write(at("old"), "old").unwrap();
         fs::set_permissions(at("old"), fs::Permissions::from_mode(0o640)).unwrap();
         symlink(at("old"), at("link")).unwrap();
-        // Somebody else's link where the partial file is made.
+        // A link of another user at the name of the partial file.
         fs::write(at("precious"), "precious").unwrap();
         symlink(at("precious"), at("old.partial")).unwrap();
         let (output, file) = Output::create(&at("link")).unwrap();

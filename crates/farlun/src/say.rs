@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use net::wait;
 
-/// Nobody reads standard output any more.
+/// Standard output has no reader any more.
 static IS_CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// Prints a line to standard output; see the module.
@@ -20,7 +20,7 @@ macro_rules! say {
     ($($what:tt)*) => { $crate::say::line(format_args!($($what)*)) };
 }
 
-/// Prints a line to standard error, if anybody reads it.
+/// Prints a line to standard error, if it has a reader.
 macro_rules! note {
     ($($what:tt)*) => { $crate::say::beside(format_args!($($what)*)) };
 }

@@ -1,7 +1,7 @@
 //! Files of CHAP names and secrets: one `NAME SECRET` a line, `#` begins a comment, readable only by their
 //! owner. `@NAME IQN…` binds a user of the file to the initiators that it may log in as.
 //!
-//! Blanks within a secret belong to it. One before or behind it would be seen by nobody, so it is refused.
+//! Blanks within a secret belong to it. A leading or trailing blank would be invisible, so it is refused.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;

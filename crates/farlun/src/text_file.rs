@@ -13,7 +13,7 @@ pub(crate) fn read(path: &Path) -> io::Result<String> {
     let file = net::fs::open_regular(path, false)?;
     let len_bytes = file.metadata()?.len();
     let mut bytes = Vec::new();
-    // It may grow while it is read.
+    // The file may grow while it is read.
     file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
     let found_bytes = len_bytes.max(bytes.len() as u64);
     if found_bytes > MOST_BYTES {

@@ -242,7 +242,7 @@ pub(super) fn warn(outcome: &Outcome) {
     }
 }
 
-/// That nothing ended it early.
+/// Returns an error if a failure ended the capture early.
 pub(super) fn whole(outcome: &Outcome) -> anyhow::Result<()> {
     outcome.kept.failure.as_ref().map_or(Ok(()), |failure| Err(anyhow::anyhow!("{failure}")))
 }
@@ -259,7 +259,7 @@ fn running(captured: &[Captured]) -> String {
     words.collect::<Vec<_>>().join("   ")
 }
 
-/// Drawn where somebody sees it.
+/// Progress spinner, hidden unless stderr is a terminal.
 fn spinner() -> ProgressBar {
     if stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() }
 }

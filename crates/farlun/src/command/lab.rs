@@ -334,7 +334,7 @@ impl Bar {
         let remaining = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
             let countdown = *shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let shown = countdown.shown(Instant::now()).unwrap_or_default();
-            // Nobody is helped by an error while drawing.
+            // An error while drawing is ignored: it would not help the user.
             let _ = write!(out, "{}", about(shown.as_secs()));
         };
         let style = ProgressStyle::with_template("{bar:30} {remaining} left · {wide_msg}")

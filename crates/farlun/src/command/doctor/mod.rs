@@ -60,7 +60,7 @@ pub(crate) fn run(args: DoctorArgs) -> anyhow::Result<u8> {
 fn expect_no_load(what: &str) -> anyhow::Result<()> {
     let words = std::env::args_os().skip(2).map(|word| word.to_string_lossy().into_owned());
     match words.filter(|word| word.starts_with('-')).find(|word| word != "--json" && word != "--") {
-        // Its value may be a secret.
+        // The value of the flag may be a secret and is left out.
         Some(flag) => Err(Exit::usage(format!(
             "{} is for a load on a target, iscsi://…; '{what}' is taken for a run",
             flag.split('=').next().unwrap_or_default()

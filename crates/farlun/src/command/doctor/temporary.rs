@@ -1,5 +1,4 @@
-//! A directory for tables that are not kept: for nobody else to read, and gone in the end, also where a signal ends the
-//! run.
+//! A temporary directory for tables: private to the user, and removed in the end, also if a signal ends the run.
 
 use std::fs::DirBuilder;
 use std::io;

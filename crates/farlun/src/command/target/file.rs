@@ -83,9 +83,9 @@ pub(super) struct FromFile {
 /// Initiators by their names.
 #[derive(Default, Debug)]
 pub(super) struct Initiators {
-    /// They may log in.
+    /// Initiators that may log in.
     pub(super) allowed: Option<Vec<String>>,
-    /// They may reset the target for all.
+    /// Initiators that may reset the target for all.
     pub(super) cold_reset: Option<Vec<String>>,
 }
 

@@ -32,7 +32,7 @@ impl Reload for TargetArgs {
     }
 }
 
-/// That it cannot be said is no reason to stop serving.
+/// Prints the outcome; a failure to print does not stop the target.
 fn say_at_once(outcome: &str) {
     if let Err(error) = say::line_at_once(format_args!("{outcome}")) {
         log(format_args!("cannot write what came of the reload to standard output: {error}"));

@@ -57,10 +57,10 @@ struct Watched {
     id: SocketId,
     found: Found,
     owner: Option<Process>,
-    /// Its process has not been looked for.
+    /// The process of the connection has not been looked up.
     is_new: bool,
     live: Live,
-    /// Its last look shows that large packets of this end do not get through.
+    /// The last sample shows that large packets of this end do not get through.
     has_black_hole: bool,
     next_look: Instant,
     is_gone: bool,
@@ -188,13 +188,13 @@ impl Watch {
         Ok(listeners)
     }
 
-    /// Our own place goes on without one that gives no answers.
+    /// Stops polling a namespace that gives no answers; the others continue.
     fn give_up(&mut self, at: usize) {
         let place = self.places.remove(at);
         self.closed.insert(place.inode);
     }
 
-    /// Namespaces come and go with their processes; one that we hold stays until nobody is in it.
+    /// Namespaces come and go with their processes; a namespace held open here stays until no process is in it.
     fn find_places(&mut self) {
         let inhabited = owner::namespaces(NAMESPACES_MAX);
         let (ours, others) = self.places.split_at(1);
@@ -215,7 +215,7 @@ impl Watch {
                 Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
                     self.closed.insert(found.inode);
                 }
-                // Its process has ended meanwhile.
+                // The process has ended meanwhile.
                 Err(_) => {}
             }
         }
