@@ -21,7 +21,7 @@ const FOLDER: &str = "docs/reference/commands";
 /// A command as a list in a help has it.
 struct Listed {
     name: String,
-    /// Its description there.
+    /// Description in that list.
     about: String,
 }
 

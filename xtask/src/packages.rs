@@ -30,11 +30,12 @@ pub(crate) const TESTS: &[&str] = &[
     "python3-pip",
 ];
 
-/// Packages for the guest part: an emulator, and what makes the guest's image from packages that are not installed.
+/// Packages for the guest part: an emulator, and the tools that make the guest's image from packages without installing
+/// them.
 pub(crate) const GUEST: &[&str] =
     &["qemu-system-x86", "cpio", "e2fsprogs", "iproute2", "tcpdump", "util-linux", "xz-utils"];
 
-/// Somebody else's reader of Parquet, for python3. Debian packages none.
+/// Independent reader of Parquet, for python3. Debian packages none.
 const PARQUET_READER: &str = "duckdb==2.0.0";
 
 /// Packages for the package part: readers of its manual pages and completions, and namespaces.
@@ -87,7 +88,7 @@ pub(crate) fn ensure_parquet_reader(folder: &Path) -> Result<Outcome> {
     }
 }
 
-/// Those of `wanted` that dpkg does not call installed.
+/// Names in `wanted` that are not installed according to dpkg.
 fn missing<'a>(wanted: &[&'a str]) -> Result<Vec<&'a str>> {
     // dpkg-query ends with 1 when it does not know one of the names: its output is good all the same.
     let output = Command::new("dpkg-query")

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// How a step that did not fail ended.
+/// Outcome of a step that did not fail.
 pub(crate) enum Outcome {
     /// Passed.
     Passed,
-    /// This machine cannot do it; the reason is shown to whoever reads the totals.
+    /// Not possible on this machine; the reason is shown with the totals.
     Skipped(String),
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn captured(command: &mut Command) -> Result<String> {
         .with_context(|| format!("`{}` printed bytes that are no text", line(command)))
 }
 
-/// Whether a program of this name is on the search path.
+/// Returns true if a program of this name is on the search path.
 pub(crate) fn have(program: &str) -> bool {
     let Some(path) = std::env::var_os("PATH") else { return false };
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())

@@ -1,4 +1,4 @@
-//! Where the workspace is and what cargo knows about it.
+//! Location of the workspace and its facts from cargo.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -43,7 +43,7 @@ pub(crate) fn target_dir() -> Result<PathBuf> {
     Ok(PathBuf::from(folder))
 }
 
-/// Builds the release binary, once for everybody who measures or tests it; its path. Runs that it makes name the commit.
+/// Builds the release binary, once for all measurements and tests; its path. The binary names the commit in its runs.
 pub(crate) fn release_binary() -> Result<PathBuf> {
     release_binary_of(root(), &target_dir()?, commit().as_deref())
 }

@@ -28,7 +28,7 @@ impl Exit {
         anyhow::Error::new(Exit { code, text: text.to_string() })
     }
 
-    /// What the user asked for cannot be meant: exit code 2.
+    /// A usage error: exit code 2.
     pub(crate) fn usage(text: impl fmt::Display) -> anyhow::Error {
         Exit::error(USAGE, text)
     }
@@ -42,7 +42,7 @@ impl fmt::Display for Exit {
 
 impl std::error::Error for Exit {}
 
-/// An error and its causes as one sentence; causes that an error already tells are not told twice.
+/// An error and its causes as one sentence; a cause that the error already quotes is not repeated.
 pub(crate) fn sentence(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -57,7 +57,7 @@ pub(crate) fn sentence(error: &anyhow::Error) -> String {
 
 /// The exit code an error stands for.
 pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
-    // A run of another schema version is refused like a path that is no run, whoever reads it.
+    // A run of another schema version is refused like a path that is no run, in every command.
     if error.chain().any(|cause| cause.downcast_ref::<SchemaVersionError>().is_some()) {
         return USAGE;
     }

@@ -1,6 +1,6 @@
 //! The `farlun` binary: parses flags, runs one subcommand, turns its outcome into an exit code.
 //!
-//! One file per subcommand in `command/`; what they do lives in the libraries.
+//! One file per subcommand in `command/`; the libraries do the work.
 
 #[macro_use]
 mod say;
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     let cli = match command::Cli::try_parse() {
         Ok(cli) => cli,
         Err(help) => {
-            // What was typed is quoted in it, and may be a URL with a secret.
+            // The message quotes the command line, which may hold a URL with a secret.
             let text = help.render();
             match help.use_stderr() {
                 true if std::io::stderr().is_terminal() => note!("{}", text.ansi().to_string().trim_end()),

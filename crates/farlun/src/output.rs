@@ -1,7 +1,7 @@
-//! The file that something is read into: under another name until all of it is there.
+//! An output file that has another name until it is complete.
 //!
-//! Only a regular file is ever replaced: what is at its place otherwise (a device, a pipe, a folder) is refused before
-//! anything is read, and a link is followed to the file it names. One process at a time fills a file.
+//! Only a regular file is ever replaced: anything else under its name (a device, a pipe, a folder) is refused before
+//! the first read, and a link is followed to the file it names. One process at a time fills a file.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
@@ -50,7 +50,7 @@ impl Output {
         partial.push(".partial");
         let partial = PathBuf::from(partial);
         let cannot = || format!("cannot create {}", partial.display());
-        // What an earlier run has left goes; a link there is not followed, now or when the file is made.
+        // The rest of an earlier run is removed; a link there is not followed, now or when the file is made.
         match fs::symlink_metadata(&partial) {
             Ok(left) if left.is_dir() => {
                 return Err(Exit::usage(format!("{} is a folder", partial.display())));
@@ -67,7 +67,7 @@ impl Output {
             Err(_) => {}
         }
         let file = OpenOptions::new().write(true).create_new(true).open(&partial).with_context(cannot)?;
-        // Where there are no locks two are not told apart until the end.
+        // Without locks, two processes filling one file are not detected until the end.
         let _ = file.try_lock();
         if let Some(before) = before {
             file.set_permissions(before.permissions()).with_context(cannot)?;
@@ -76,12 +76,12 @@ impl Output {
         Ok((Output { path, partial, file: own }, file))
     }
 
-    /// What it is called until it is complete.
+    /// Name of the file until it is complete.
     pub(crate) fn partial(&self) -> &Path {
         &self.partial
     }
 
-    /// It is complete.
+    /// Gives the complete file its name.
     pub(crate) fn finish(self) -> anyhow::Result<()> {
         let Output { path, partial, file } = self;
         let same =
@@ -95,13 +95,13 @@ impl Output {
     }
 }
 
-/// Whether another process has a file locked. Where there are no locks nobody has.
+/// Returns true if another process has the file locked. False on a file system without locks.
 fn is_being_filled(path: &Path) -> bool {
     let left = OpenOptions::new().write(true).open(path);
     left.is_ok_and(|left| matches!(left.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
-/// Writes a whole file; whoever has a good one there keeps it if that fails.
+/// Writes a whole file; an existing file is kept if that fails.
 pub(crate) fn write(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
     let (output, mut file) = Output::create(path)?;
     if let Err(error) = file.write_all(contents) {
@@ -128,7 +128,7 @@ mod tests {
         fs::write(at("old"), "old").unwrap();
         fs::set_permissions(at("old"), fs::Permissions::from_mode(0o640)).unwrap();
         symlink(at("old"), at("link")).unwrap();
-        // Somebody else's link where the partial file is made.
+        // A link of another user at the name of the partial file.
         fs::write(at("precious"), "precious").unwrap();
         symlink(at("precious"), at("old.partial")).unwrap();
         let (output, file) = Output::create(&at("link")).unwrap();
@@ -152,7 +152,7 @@ mod tests {
         let error = Output::create(&path).unwrap_err().to_string();
         assert!(error.contains("another process is filling"), "{error}");
         drop((first, _file));
-        // What one has left that is gone.
+        // The rest of a process that is gone.
         assert!(path.with_extension("partial").exists());
         let (second, _file) = Output::create(&path).unwrap();
         fs::remove_file(second.partial()).unwrap();

@@ -1,9 +1,9 @@
-//! Standard output, where results go, one line or document at a time; and standard error, for what is said beside them.
+//! Standard output for results, one line or document at a time; and standard error for messages beside them.
 //!
-//! Whoever reads them may have had enough (`| head`) or be gone, which is no failure of ours: the rest is then said to
-//! nobody, and a target goes on serving. Who would only go on saying asks whether somebody reads.
+//! A reader may stop early (`| head`) or be gone, which is not an error of this program: the rest is then discarded,
+//! and a target goes on serving. A command whose only purpose is output polls `is_read`.
 //!
-//! Secrets in URLs are hidden here, in text and in JSON, whatever they were quoted by: an error of the flags, a notice, a result.
+//! Secrets in URLs are hidden here, in text and in JSON, in any message: an error of the flags, a notice, a result.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Write, stderr, stdout};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use net::wait;
 
-/// Nobody reads standard output any more.
+/// Standard output has no reader any more.
 static IS_CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// Prints a line to standard output; see the module.
@@ -20,7 +20,7 @@ macro_rules! say {
     ($($what:tt)*) => { $crate::say::line(format_args!($($what)*)) };
 }
 
-/// Prints a line to standard error, if anybody reads it.
+/// Prints a line to standard error, if it has a reader.
 macro_rules! note {
     ($($what:tt)*) => { $crate::say::beside(format_args!($($what)*)) };
 }
@@ -33,8 +33,8 @@ pub(crate) fn line(what: fmt::Arguments<'_>) {
     }
 }
 
-/// Prints a line for one who serves others meanwhile: an error where it cannot be written, or nobody takes it now (of one
-/// that is longer than 4096 bytes, the rest is waited for).
+/// Prints a line without waiting for the reader, for a process that serves meanwhile: an error if the line cannot be
+/// written now (the rest of a line longer than 4096 bytes is waited for).
 pub(crate) fn line_at_once(what: fmt::Arguments<'_>) -> io::Result<()> {
     if !wait::takes(stdout().as_fd())? {
         return Err(io::Error::new(ErrorKind::WouldBlock, "nobody reads it"));
@@ -53,7 +53,7 @@ fn try_line(what: fmt::Arguments<'_>) -> io::Result<()> {
     }
 }
 
-/// Whether somebody read the last line.
+/// Returns true if the last line could be written, so that a reader exists.
 pub(crate) fn is_read() -> bool {
     !IS_CLOSED.load(Ordering::Relaxed)
 }

@@ -1,7 +1,7 @@
 //! Files of CHAP names and secrets: one `NAME SECRET` a line, `#` begins a comment, readable only by their
 //! owner. `@NAME IQN…` binds a user of the file to the initiators that it may log in as.
 //!
-//! Blanks within a secret belong to it. One before or behind it would be seen by nobody, so it is refused.
+//! Blanks within a secret belong to it. A leading or trailing blank would be invisible, so it is refused.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -61,7 +61,7 @@ impl SecretFile {
         names.map(Some).map_err(|error| format!("{}: @{name}: {error}", self.shown))
     }
 
-    /// What a target takes from it: those of `users` may log in, `ours` is what it proves itself with.
+    /// CHAP settings of a target: `users` may log in, `ours` authenticates the target.
     pub(crate) fn chap_target(
         &self,
         users: &[String],
@@ -82,7 +82,7 @@ impl SecretFile {
     }
 }
 
-/// Names and secrets; what is wrong is told by its line and never shown.
+/// Names and secrets; an error names the line and never shows its content.
 fn read(text: &str) -> Result<Lines<'_>, String> {
     let Lines { mut secrets, mut bound } = Lines::default();
     for (index, line) in text.lines().enumerate() {

@@ -146,7 +146,7 @@ impl BulkArgs {
         let options = self.session.options()?;
         let connections = match self.connections {
             Count::Fixed(count) => Some(count),
-            // The other policies are there to be compared with, and who limits what a connection sends means all of it.
+            // Other policies serve comparisons, and a pacing limit means the total rate: both get a single connection.
             Count::Auto if self.policy == Choice::Auto && !matches!(options.pacing, Pacing::AtMost(_)) => {
                 None
             }
@@ -164,7 +164,7 @@ pub(crate) fn trace_dir(dir: Option<PathBuf>) -> anyhow::Result<Option<PathBuf>>
     Ok(dir)
 }
 
-/// What `--connections` may be.
+/// Value of `--connections`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Count {
     Fixed(u16),
@@ -205,7 +205,7 @@ impl DigestWish {
 }
 
 impl SessionArgs {
-    /// What the session is made with.
+    /// Options for opening the session.
     pub(crate) fn options(self) -> anyhow::Result<Options> {
         let pacing = self.sending.pacing();
         let (near, chap) = self.near.ends(self.sending.congestion)?;
@@ -226,7 +226,7 @@ impl SessionArgs {
     }
 }
 
-/// Without any time nothing could be answered, and the loop that looks for what is late would never rest.
+/// Shortest timeout: with 0 nothing could be answered, and the loop that looks for late requests would never rest.
 const TIMEOUT_MIN: Duration = Duration::from_millis(1);
 
 pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
@@ -267,7 +267,7 @@ fn tell_connections(disk: &Disk, options: &Options) {
     }
 }
 
-/// What several connections mean for others, and who chose them; nothing of one alone.
+/// Note about the effect of several connections on other flows, and about their choice; empty for one connection.
 pub(crate) fn connections_words(connections: u64, is_chosen: bool) -> Option<String> {
     let chosen =
         if is_chosen { "chosen because losses kept fewer below what the path carries; " } else { "" };
@@ -278,8 +278,8 @@ pub(crate) fn connections_words(connections: u64, is_chosen: bool) -> Option<Str
     })
 }
 
-/// Logs out of a LUN that was worked on; before that, says what on this host may have held it back. What was
-/// recorded, once the last session is closed.
+/// Logs out of a LUN after a load; before that, prints advice about limits of this host. Returns the trace, once the
+/// last session is closed.
 pub(crate) fn close(mut disk: Disk) -> anyhow::Result<Option<Trace>> {
     if let Some(advice) = disk.client().advice() {
         note!("farlun: {advice}");

@@ -1,6 +1,6 @@
 //! Small text files that a person has written: configuration and secrets.
 //!
-//! Bounded, and never waited for: what is read again while a target serves must not hold it up.
+//! Bounded and without waiting: a reload must not hold up a target that serves.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -13,7 +13,7 @@ pub(crate) fn read(path: &Path) -> io::Result<String> {
     let file = net::fs::open_regular(path, false)?;
     let len_bytes = file.metadata()?.len();
     let mut bytes = Vec::new();
-    // It may grow while it is read.
+    // The file may grow while it is read.
     file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
     let found_bytes = len_bytes.max(bytes.len() as u64);
     if found_bytes > MOST_BYTES {

@@ -1,9 +1,9 @@
-//! SendTargets: which targets are there, and where (RFC 7143 appendix C, sections 13.3, 13.4, 13.8); and what else an
-//! initiator may say by text after the login.
+//! SendTargets, which lists the targets and their addresses (RFC 7143 appendix C, sections 13.3, 13.4, 13.8), and the
+//! other text keys of an initiator after the login.
 //!
-//! Text in, text out; the PDUs around it, their tags and the C bit are the session machines'. The
-//! target fills in real addresses before it answers: a wildcard address is of no use to anybody. IPv6 zones are left out: each
-//! host has its own (RFC 4007 section 11.2).
+//! Text in, text out; the sessions handle the PDUs, their tags and the C bit. The target fills in real addresses before
+//! it answers: a wildcard address is of no use to an initiator. IPv6 zones are left out: each host has its own (RFC
+//! 4007 section 11.2).
 
 use core::fmt;
 use core::net::Ipv6Addr;
@@ -14,18 +14,18 @@ use wire::iscsi::text::{TextError, TextWriter, pairs};
 use crate::keys::{self, Answer, Key, Kind, Senders, Use, Value, Wish, constant};
 use crate::name;
 
-/// The port of iSCSI when an address names none.
+/// Default port of iSCSI.
 pub const DEFAULT_PORT: u16 = 3260;
 
-/// The most text that a discovery may bring, over all PDUs. Bytes.
+/// Longest text of a discovery over all PDUs, in bytes.
 pub const TEXT_BYTES: usize = 1 << 20;
 
-/// A target as SendTargets names it.
+/// A target in an answer to SendTargets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoveredTarget {
-    /// Its iSCSI name.
+    /// iSCSI name of the target.
     pub name: String,
-    /// Where it can be reached; empty means: at the address that was asked.
+    /// Addresses of the target; empty stands for the address that SendTargets was sent to.
     pub addresses: Vec<TargetAddress>,
 }
 
@@ -40,7 +40,7 @@ pub struct TargetAddress {
     pub portal_group_tag: Option<u16>,
 }
 
-/// An address that cannot be read.
+/// An address that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("found the target address {found:?}, expected host[:port][,tag] with IPv6 in brackets")]
 pub struct AddressError {
@@ -66,53 +66,53 @@ impl fmt::Display for TargetAddress {
     }
 }
 
-/// Why the answer to SendTargets is of no use.
+/// Defect of an answer to SendTargets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DiscoveryError {
     /// Not a row of pairs.
     #[error("bad discovery text: {0}")]
     Text(#[from] TextError),
-    /// The peer goes on and on.
+    /// More text than the limit.
     #[error("{found} bytes of discovery text, at most {TEXT_BYTES} are taken")]
     TextBytes {
         /// Bytes so far.
         found: usize,
     },
-    /// A name that nobody may have (RFC 3722).
+    /// An invalid name (RFC 3722).
     #[error("the name '{0}' has control characters")]
     Name(String),
     /// An address before any name.
     #[error("a TargetAddress before the first TargetName")]
     NoName,
-    /// The target will not tell.
+    /// The target refused the request.
     #[error("SendTargets was answered with {0}")]
     Refused(String),
 }
 
-/// Why a text request has no text for an answer.
+/// Reason for a Reject in place of a text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TextRefused {
-    /// It is not a row of pairs.
+    /// Text that is not a sequence of `key=value` pairs.
     #[error("bad text: {0}")]
     Text(#[from] TextError),
-    /// A normal session asks for what it cannot have, by a key or a value that nobody has defined.
+    /// A key or value without a definition, in a normal session.
     #[error("nobody has defined the key or value {0:?}")]
     Undefined(String),
 }
 
-/// The text that asks for every target.
+/// The text that requests every target.
 pub fn request() -> Vec<u8> {
     let mut text = Vec::new();
     TextWriter::new(&mut text).push(Key::SendTargets.name(), "All");
     text
 }
 
-/// What kind of session a text request came in by.
+/// Type of the session of a text request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asker<'a> {
-    /// A discovery session, which may ask for everything.
+    /// A discovery session, which may request all targets.
     Discovery,
-    /// A normal session, which may ask only about its own target.
+    /// A normal session, which may request its own target only.
     Session {
         /// The name of that target.
         target_name: &'a str,
@@ -121,16 +121,17 @@ pub enum Asker<'a> {
 
 /// The text that answers a text request outside the login.
 ///
-/// `SendTargets` is answered from `targets`, in their order; a name that is not there with nothing; what an initiator
-/// may declare at any time, with nothing as well, if it is a value of that key (see [`declared_segment`]); every other key
-/// with `NotUnderstood` or, if it is one of the login, `Reject`.
+/// `SendTargets` is answered from `targets`, in their order. A target name outside the list has no answer, nor has a
+/// valid value of a key that an initiator may declare at any time (see [`declared_segment`]). Every other key is
+/// answered with `NotUnderstood` or, if it is a login key, `Reject`.
 ///
-/// A normal session is told of its own target alone, by `SendTargets=All` too (appendix C: that value is not supported
-/// there), so that nobody who asks has nothing. Initiators in use end the session at an answer that they cannot read,
-/// and a `Reject` is one; what is neither a private key nor defined is refused as a whole, which they can.
+/// A normal session receives its own target alone, for `SendTargets=All` too (appendix C: that value is not supported
+/// there), so that no request has an empty answer. Initiators in use end the session at an answer that they cannot
+/// parse, and a `Reject` value is one. A request with a key that is neither private nor defined is refused as a
+/// whole, by a Reject PDU, which initiators can handle.
 ///
 /// # Errors
-/// The request is not text, or is refused as a whole: it wants a Reject PDU.
+/// The request is not text, or is refused as a whole: it requires a Reject PDU.
 pub fn answer(
     request: &[u8],
     asker: Asker<'_>,
@@ -171,7 +172,7 @@ pub fn answer(
                 return Err(TextRefused::Undefined(other.chars().take(64).collect()));
             }
         };
-        // Once: a text of nothing else would ask for megabytes.
+        // Once only: a text that repeats the key would request megabytes.
         if std::mem::replace(&mut has_asked, true) {
             continue;
         }
@@ -187,8 +188,8 @@ pub fn answer(
     Ok(text)
 }
 
-/// The longest data segment that an initiator declares by a text request after the login (RFC 7143 section 13.12), if it
-/// does. A value that is none is refused by [`answer`] and changes nothing (section 7.10).
+/// MaxRecvDataSegmentLength that an initiator declares by a text request after the login (RFC 7143 section 13.12), if
+/// present. An invalid value is refused by [`answer`] and changes nothing (section 7.10).
 pub fn declared_segment(request: &[u8]) -> Option<u32> {
     let mut declared = None;
     for pair in pairs(request) {
@@ -202,7 +203,7 @@ pub fn declared_segment(request: &[u8]) -> Option<u32> {
     declared
 }
 
-/// Whether an initiator may state this of itself at any time.
+/// Returns true for a key that an initiator may declare at any time.
 fn is_declared(key: Key) -> bool {
     let spec = key.spec();
     let is_stated = matches!(spec.kind, Kind::StatedNumber(..) | Kind::StatedText(_));
@@ -216,16 +217,16 @@ fn note(key: Key, value: &str) -> Option<Value> {
     }
 }
 
-/// Targets that a portal has named.
+/// Targets listed by a portal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Discovered {
     /// Targets, in the order of the answer.
     pub targets: Vec<DiscoveredTarget>,
-    /// Addresses that cannot be read, and are left out.
+    /// Addresses that cannot be parsed and are left out.
     pub unreadable: Vec<AddressError>,
 }
 
-/// Gathers the answer to [`request`] over as many text responses as it takes.
+/// Collects the answer to [`request`] over any number of text responses.
 #[derive(Clone, Debug, Default)]
 pub struct Collector {
     text: Vec<u8>,
@@ -245,8 +246,7 @@ impl Collector {
         Ok(())
     }
 
-    /// The targets, in the order of the answer, once it is complete. Keys that have nothing to do with
-    /// SendTargets are passed over.
+    /// The targets, in the order of the complete answer. Keys unrelated to SendTargets are ignored.
     ///
     /// # Errors
     /// The text is not an answer to SendTargets.

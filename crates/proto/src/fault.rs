@@ -1,40 +1,40 @@
-//! What a peer can do wrong in the full feature phase, and what follows from it at error recovery
-//! level 0: either the PDU is rejected and the connection goes on, or the connection is dropped.
+//! Faults of a peer in the full feature phase, and their consequence at error recovery level 0: either the PDU is
+//! rejected and the connection continues, or the connection is dropped.
 
 use wire::iscsi::{BHS_LEN, Error as WireError, Opcode, Pdu};
 
-/// Why a connection must be dropped.
+/// Reason to drop a connection.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Fault {
-    /// A header that is no PDU.
+    /// A header that cannot be parsed.
     #[error("peer sent a malformed PDU: {0}")]
     Malformed(#[from] WireError),
     /// A PDU that this side never receives in this phase.
     #[error("peer sent {found:?}, which has no place here")]
     Unexpected {
-        /// What it is.
+        /// Opcode of the PDU.
         found: Opcode,
     },
     /// A PDU whose fields contradict the state of its task or session.
     #[error("peer broke the protocol: {what} (task {itt:#010x})")]
     Contradiction {
-        /// What is wrong.
+        /// Nature of the contradiction.
         what: &'static str,
         /// Initiator task tag of the PDU.
         itt: u32,
     },
-    /// A data segment longer than was declared.
+    /// A data segment longer than declared.
     #[error("peer sent a data segment of {found_bytes} bytes; {limit_bytes} were agreed")]
     SegmentTooLong {
-        /// Its length.
+        /// Length of the segment.
         found_bytes: u32,
-        /// The limit (our MaxRecvDataSegmentLength).
+        /// The limit (MaxRecvDataSegmentLength of this side).
         limit_bytes: u32,
     },
-    /// A header that changed on its way; where the next PDU begins is not known either.
+    /// A damaged header; the start of the next PDU is unknown too.
     #[error("a PDU header from the peer does not match its digest: it was damaged on its way")]
     HeaderDigest,
-    /// A data segment that changed on its way (at error recovery level 0 nothing is asked for again).
+    /// A damaged data segment (error recovery level 0 has no retransmission).
     #[error("data from the peer does not match its digest: it was damaged on its way")]
     DataDigest,
 }
@@ -45,20 +45,20 @@ impl Fault {
     }
 }
 
-/// Where a data segment belongs; it is laid down there before the PDU is handled.
+/// Destination of a data segment, which is stored there before the PDU is handled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Segment {
-    /// There is none, or nobody wants it.
+    /// No data segment, or one to discard.
     Discard,
-    /// Small and wanted whole, with the PDU.
+    /// A small segment that is collected whole and handled with the PDU.
     Collect,
-    /// Payload of the task that the caller knows as `token`; what is longer is discarded.
+    /// Payload of a task; data beyond `len_bytes` is discarded.
     Payload {
-        /// The caller's name of the task.
+        /// Token of the task, chosen by the caller.
         token: u64,
-        /// Where it begins within the task's transfer.
+        /// Offset within the task's transfer.
         offset_bytes: u32,
-        /// Its length.
+        /// Length of the segment.
         len_bytes: u32,
     },
 }
@@ -66,9 +66,9 @@ pub enum Segment {
 /// A PDU to send.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transmit {
-    /// What its basic header segment says.
+    /// The basic header segment, parsed.
     pub pdu: Pdu,
-    /// Its data segment.
+    /// The data segment.
     pub data: Data,
 }
 
@@ -86,15 +86,15 @@ impl Transmit {
 pub enum Data {
     /// None.
     None,
-    /// These bytes.
+    /// Bytes owned by the PDU.
     Owned(Vec<u8>),
-    /// Part of the payload of the task that the caller knows as `token`.
+    /// Part of the payload of a task.
     Payload {
-        /// The caller's name of the task.
+        /// Token of the task, chosen by the caller.
         token: u64,
-        /// Where it begins within the task's transfer.
+        /// Offset within the task's transfer.
         offset_bytes: u32,
-        /// Its length.
+        /// Length of the part.
         len_bytes: u32,
     },
 }

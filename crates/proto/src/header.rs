@@ -1,4 +1,4 @@
-//! Small services around PDU headers that the session machines need.
+//! Helpers for PDU headers.
 
 use wire::iscsi::Pdu;
 

@@ -1,5 +1,5 @@
-//! The sans-I/O iSCSI session machines of both sides (RFC 7143): login and its keys, then the full
-//! feature phase. `nbd` has the machines of an NBD connection.
+//! The sans-I/O iSCSI state machines of both sides (RFC 7143): login and its keys, then the full feature phase. `nbd`
+//! has the state machines of an NBD connection.
 //!
 //! Machines take PDUs and commands and hand out PDUs and events; they own no socket, read no clock and
 //! have no opinion on how much should be outstanding.

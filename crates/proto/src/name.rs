@@ -1,14 +1,14 @@
 //! Names of iSCSI nodes as they are compared (RFC 7143 section 4.2.7.2): in lower case.
 //!
-//! Deviation: RFC 3722 also normalises to NFKC and forbids some characters. Names in ASCII, which all others of this field
-//! make, are the same without; two spellings of one name beyond ASCII count as two names here.
+//! Deviation: RFC 3722 also normalises to NFKC and forbids some characters. ASCII names, the only ones that other
+//! implementations make, need no normalisation; two spellings of one name beyond ASCII count as two names here.
 
-/// The form of a name that is compared.
+/// The form of a name for comparison.
 pub fn folded(name: &str) -> String {
     name.to_lowercase()
 }
 
-/// Whether two names are those of one node.
+/// Returns true if both names are those of one node.
 pub fn is_same(one: &str, other: &str) -> bool {
     one == other || folded(one) == folded(other)
 }

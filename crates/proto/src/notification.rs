@@ -1,9 +1,9 @@
-//! What a target tells an initiator of our own kind, as the data of an Async Message of the vendor's own (RFC 7143 section
-//! 11.9.1, AsyncEvent 255): its congestion window, and the initiator's part of a line that several share. The format is
-//! `docs/reference/notification.md`.
+//! Notification of a farlun target to a farlun initiator, as the data of a vendor-specific Async Message (RFC 7143
+//! section 11.9.1, AsyncEvent 255): the target's congestion window, and the initiator's share of a line that several
+//! initiators use. The format is `docs/reference/notification.md`.
 //!
-//! Only bytes and their meaning: when something is told is decided by `control`, and who is of our own kind by the
-//! private key of the login.
+//! Only bytes and their meaning: `control` decides the time of a notification, and the private key of the login
+//! identifies a farlun peer.
 
 use core::ops::Range;
 
@@ -11,7 +11,7 @@ use event::{WindowKind, WindowNotice};
 
 /// AsyncVCode of a message about the target's window.
 pub const WINDOW_VCODE: u8 = 1;
-/// AsyncVCode of a message about the initiator's part of a line.
+/// AsyncVCode of a message about the initiator's share of a line.
 pub const PART_VCODE: u8 = 2;
 
 mod field {
@@ -26,7 +26,7 @@ mod field {
 
 const VERSION: u8 = 1;
 const LEN: usize = 12;
-/// The largest values that are believed: a window of a GiB at the least MSS, and the longest TCP payload.
+/// The largest accepted values: a window of a GiB at the least MSS, and the longest TCP payload.
 const CWND_MAX_PACKETS: u64 = 1 << 24;
 const MSS_MAX_BYTES: u64 = 65_535;
 
@@ -37,16 +37,16 @@ const KINDS: [(u8, WindowKind); 4] = [
     (4, WindowKind::Limit),
 ];
 
-/// What a message tells.
+/// Content of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notification {
-    /// The window that the target sends with.
+    /// The congestion window of the target.
     Window(WindowNotice),
-    /// What the initiator may send on this connection, in bytes per second; `None` as much as it likes.
+    /// Rate allocated to the initiator on this connection, in bytes per second; `None` means unlimited.
     Part(Option<u64>),
 }
 
-/// The AsyncVCode and the bytes of what is told.
+/// The AsyncVCode and the data of a notification.
 pub fn emit(told: &Notification) -> (u8, [u8; LEN]) {
     let mut bytes = [0; LEN];
     bytes[field::VERSION] = VERSION;
@@ -66,8 +66,8 @@ pub fn emit(told: &Notification) -> (u8, [u8; LEN]) {
     }
 }
 
-/// What the data of a message of the vendor's own tells. What is longer was written by a later version and begins
-/// the same; whatever else it is tells nothing, and is no fault: a vendor's messages are free.
+/// Parses the data of a vendor-specific message. A longer message comes from a later version and begins the same; any
+/// other message yields `None` and is no fault, since its content is free to the vendor.
 pub fn read(vendor_code: u8, data: &[u8]) -> Option<Notification> {
     let data = data.get(..LEN).filter(|data| data[field::VERSION] >= VERSION)?;
     match vendor_code {

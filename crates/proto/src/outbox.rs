@@ -1,11 +1,11 @@
-//! Small PDUs that wait to be sent before any payload, with a bound at which their owner stops reading:
-//! a peer that asks and never listens must not fill our memory with answers.
+//! Small PDUs queued ahead of any payload, with a bound at which their owner stops reading: a peer that sends requests
+//! and never reads must not exhaust the memory with answers.
 
 use std::collections::VecDeque;
 
 use wire::iscsi::Pdu;
 
-/// PDUs, and bytes of their data, from which on no more should be read.
+/// Queued PDUs, and bytes of their data, at which no more should be read.
 const PDUS_MAX: usize = 1024;
 const BYTES_MAX: usize = 1 << 20;
 

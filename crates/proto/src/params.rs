@@ -1,8 +1,8 @@
-//! What a login agrees on: the operational parameters of one connection and its session, and the
-//! wishes that each side brings to the negotiation.
+//! Result of a login: the operational parameters of one connection and its session, and the wishes that each side
+//! brings to the negotiation.
 //!
-//! Plain data. How two wishes become one parameter is the business of `keys`; this file holds only
-//! the defaults of RFC 7143 section 13 and ours.
+//! Plain data. `keys` combines two wishes into one parameter; this file holds only the defaults of RFC 7143 section 13
+//! and of farlun.
 
 use event::{Host, Instant, Login};
 
@@ -17,7 +17,7 @@ pub enum Digest {
 }
 
 impl Digest {
-    /// The value as it stands in a key: `None` or `CRC32C`.
+    /// The value of the key: `None` or `CRC32C`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Digest::None => "None",
@@ -36,9 +36,9 @@ pub struct Params {
     pub initial_r2t: bool,
     /// `ImmediateData` (13.11): data may travel in the command PDU.
     pub immediate_data: bool,
-    /// `MaxRecvDataSegmentLength` (13.12) that we declared: the longest data segment we accept, in bytes.
+    /// `MaxRecvDataSegmentLength` (13.12) of this side: the longest data segment it accepts, in bytes.
     pub our_max_recv_data_segment_len: u32,
-    /// `MaxRecvDataSegmentLength` (13.12) that the peer declared: the longest data segment we may send, in bytes.
+    /// `MaxRecvDataSegmentLength` (13.12) of the peer: the longest data segment that may be sent, in bytes.
     pub peer_max_recv_data_segment_len: u32,
     /// `MaxBurstLength` (13.13): the longest Data-In or solicited Data-Out sequence, in bytes.
     pub max_burst_len: u32,
@@ -65,7 +65,7 @@ pub struct Params {
     pub data_sequence_in_order: bool,
     /// `iSCSIProtocolLevel` (13.24): 0 no claim, 1 RFC 7143, 2 RFC 7144.
     pub protocol_level: u8,
-    /// Software and version of a peer of our own kind, such as `farlun/0.1.0`; `None` for any other peer.
+    /// Software and version of a farlun peer, such as `farlun/0.1.0`; `None` for any other peer.
     pub peer_software: Option<String>,
 }
 
@@ -91,8 +91,8 @@ impl Params {
         peer_software: None,
     };
 
-    /// The parameters of a further connection of a session with `session`: its own segments and digests, and
-    /// everything else as it was agreed for all.
+    /// The parameters of a further connection of a session with `session`: its own segments and digests, and the
+    /// session keys as negotiated by the leading connection.
     pub fn of_connection(self, session: Params) -> Params {
         Params {
             our_max_recv_data_segment_len: self.our_max_recv_data_segment_len,
@@ -103,7 +103,7 @@ impl Params {
         }
     }
 
-    /// What of it is recorded, seen from the side of `host`; the rest of the row is for whoever has the connection.
+    /// The recorded part of the parameters, seen from the side of `host`; the caller completes the row.
     pub fn recorded(&self, host: Host) -> Login {
         let (ours, peers) = (self.our_max_recv_data_segment_len, self.peer_max_recv_data_segment_len);
         let (near, far) = if host == Host::Near { (ours, peers) } else { (peers, ours) };
@@ -140,14 +140,14 @@ impl Default for Params {
     }
 }
 
-/// What our side asks for. The meaning of each field is that of the same field in [`Params`].
+/// Wishes of this side. The meaning of each field is that of the same field in [`Params`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wishes {
-    /// Ask that the initiator wait for an R2T; false asks for unsolicited data.
+    /// Requests that the initiator wait for an R2T; false requests unsolicited data.
     pub initial_r2t: bool,
-    /// Ask for data in the command PDU.
+    /// Requests immediate data.
     pub immediate_data: bool,
-    /// The longest data segment we accept, in bytes, 512 to 2^24 - 1.
+    /// The longest data segment that this side accepts, in bytes, 512 to 2^24 - 1.
     pub max_recv_data_segment_len: u32,
     /// Bytes, 512 to 2^24 - 1.
     pub max_burst_len: u32,
@@ -163,20 +163,20 @@ pub struct Wishes {
     pub default_time2wait_s: u16,
     /// Seconds, 0 to 3600.
     pub default_time2retain_s: u16,
-    /// Digests we can use for headers, the preferred one first; never empty.
+    /// Usable header digests, the preferred one first; never empty.
     pub header_digests: &'static [Digest],
-    /// Digests we can use for data, the preferred one first; never empty.
+    /// Usable data digests, the preferred one first; never empty.
     pub data_digests: &'static [Digest],
 }
 
 impl Wishes {
-    /// The longest burst we ask for: the largest multiple of 4096 that fits the 24 bits of the key.
+    /// The longest burst to request: the largest multiple of 4096 that fits the 24 bits of the key.
     pub const LONGEST_BURST: u32 = (1 << 24) - 4096;
 
     /// No digest, unless the peer insists on one.
     pub const DIGEST_IF_ASKED: &'static [Digest] = &[Digest::None, Digest::Crc32c];
 
-    /// A digest, unless the peer will not have one.
+    /// A digest, unless the peer refuses digests.
     pub const DIGEST_IF_POSSIBLE: &'static [Digest] = &[Digest::Crc32c, Digest::None];
 
     /// A digest, or no session.
@@ -189,7 +189,7 @@ impl Wishes {
 }
 
 impl Default for Wishes {
-    /// Everything that saves a round trip on a long path.
+    /// Wishes that save round trips on a long path.
     fn default() -> Wishes {
         Wishes {
             initial_r2t: false,

@@ -1,26 +1,26 @@
-//! How a farlun initiator asks a farlun target for the CPU time it has used: a text request with one
-//! private key (RFC 7143 section 13.22), sent only when the login showed a peer of our own kind.
+//! CPU time of a farlun target, requested by a farlun initiator: a text request with one private key (RFC 7143 section
+//! 13.22), sent only when the login showed a farlun peer.
 
 use wire::iscsi::text::{TextWriter, pairs};
 
 const KEY: &str = "X-io.farlun.cpu_ns";
 
-/// The text that asks.
+/// The request text.
 pub fn request() -> Vec<u8> {
     one(KEY, "?")
 }
 
-/// Whether a text asks.
+/// Returns true for the request text.
 pub fn is_request(text: &[u8]) -> bool {
     value(text) == Some("?")
 }
 
-/// The text that answers.
+/// The answer text.
 pub fn answer(cpu_ns: u64) -> Vec<u8> {
     one(KEY, &cpu_ns.to_string())
 }
 
-/// CPU time in nanoseconds from an answer; `None` if the peer did not say.
+/// CPU time in nanoseconds from an answer; `None` if the answer holds none.
 pub fn read_answer(text: &[u8]) -> Option<u64> {
     value(text)?.parse().ok()
 }

@@ -1,18 +1,18 @@
 //! The command window of both sides (RFC 7143 section 4.2.2.1): ExpCmdSN..=MaxCmdSN.
 //!
-//! The target counts *open* commands against its limit, so a command leaves the window when it
-//! completes and not when it is received; MaxCmdSN never moves back. How large the limit is, is policy.
+//! The target counts *open* commands against its limit, so a command leaves the window when it completes and not when
+//! it is received; MaxCmdSN never moves back. The caller sets the limit.
 
 use crate::serial::{ahead, before};
 
-/// What the target does with a command that has just arrived.
+/// Position of a command that has just arrived, relative to the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Admit {
-    /// It is the next in order.
+    /// The next in order.
     Next,
-    /// It is inside the window, but commands before it are missing.
+    /// Inside the window, but commands before it are missing.
     Early,
-    /// It is outside the window or already seen: silently ignored, as the RFC demands.
+    /// Outside the window or already seen: silently ignored, as the RFC demands.
     Outside,
 }
 
@@ -60,7 +60,7 @@ impl TargetWindow {
         }
     }
 
-    /// Whether a command with this number could be taken, now or in its turn.
+    /// Returns true if a command with this CmdSN is accepted, now or in its order.
     pub(crate) fn admits(&self, cmd_sn: u32) -> bool {
         self.admit(cmd_sn) != Admit::Outside
     }
@@ -72,7 +72,7 @@ impl TargetWindow {
         self.advance();
     }
 
-    /// A command that was open is done.
+    /// An open command has completed.
     pub(crate) fn complete(&mut self) {
         self.open = self.open.saturating_sub(1);
         self.advance();
@@ -113,7 +113,7 @@ impl InitiatorWindow {
         }
     }
 
-    /// The most commands that could ever be sent at once.
+    /// The widest window seen so far, in commands.
     pub(crate) fn widest(&self) -> u32 {
         self.widest
     }

@@ -5,7 +5,7 @@ use super::rounds::VALUES_MAX;
 use super::section::Section;
 use super::sections::SECTIONS;
 
-/// Fewest rounds against another build, and their number unless told otherwise.
+/// Fewest rounds against another build, and the default number.
 pub(super) const ROUNDS_MIN: usize = 15;
 
 /// A parsed command line.
@@ -73,7 +73,7 @@ fn parse_rounds(word: Option<&str>) -> Result<usize, String> {
     })
 }
 
-/// Sections of these names, or all if none is named and no other build is asked for.
+/// Sections of these names, or all without names; a comparison with another build needs names.
 fn sections(names: &[&str], is_against: bool) -> Result<Vec<&'static Section>, String> {
     let possible: Vec<&'static Section> =
         SECTIONS.iter().filter(|section| !is_against || section.against.is_some()).collect();

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: farlun beside what others wrote, beside its own raw stream and beside another build of itself.
+//! `cargo xtask bench`: farlun beside other software, beside its own raw stream and beside another build of itself.
 //!
 //! Sides run in interleaved rounds (`rounds`). Beside others a figure is the median of the ratios within a round, and its
 //! bound is part of the row; beside another build the interval of that median decides (`against`). Not a test: it wants a
@@ -17,7 +17,7 @@ use anyhow::Result;
 pub(crate) use args::Request;
 pub(crate) use sections::capture::generate;
 
-/// Runs what was asked for; true if every bound holds.
+/// Runs the requested sections; true if every bound holds.
 pub(crate) fn run(request: &Request) -> Result<bool> {
     if let Some(asked) = &request.against {
         return against::run(asked, request.length, &request.sections);

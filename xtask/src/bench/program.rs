@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::step::line;
 
-/// Time beyond that of a load until its process has ended, on the slowest of machines.
+/// Time beyond the load until its process has ended, on the slowest of machines.
 pub(super) const GRACE: Duration = Duration::from_secs(60);
 
 /// A farlun binary.
@@ -157,7 +157,7 @@ impl Document {
 
 /// Runs a command to its end.
 pub(super) fn finish(command: &mut Command, limit: Duration) -> Result<Finished> {
-    // What follows the sentence is the output so far.
+    // The text behind the first line is the output so far.
     try_run(command, limit).map_err(|problem| anyhow!("{}", problem.lines().next().unwrap_or_default()))
 }
 

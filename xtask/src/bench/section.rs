@@ -17,7 +17,7 @@ pub(super) struct Section {
     pub(super) against: Option<BesideBuild>,
 }
 
-/// Its comparison of two builds.
+/// Comparison of two builds in a section.
 pub(super) struct BesideBuild {
     pub(super) programs: &'static [&'static str],
     pub(super) measure: fn(&[Build; 2], Plan) -> Result<Vec<Series>>,

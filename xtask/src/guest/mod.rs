@@ -77,7 +77,7 @@ fn fetch(recipe: &impl Fn(&str) -> Command) -> Result<()> {
     step::captured(&mut recipe("fetch")).map(drop)
 }
 
-/// The machine has what the recipe and QEMU need; the reason if not.
+/// Checks that the machine has all programs of the recipe and QEMU; the reason if not.
 fn can_make() -> Result<(), String> {
     let programs =
         ["qemu-system-x86_64", "apt-get", "apt-cache", "dpkg-deb", "cpio", "xz", "mkfs.ext4", "chroot"];

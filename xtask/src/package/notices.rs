@@ -1,4 +1,4 @@
-//! Licences of the libraries in the binary, as their licences demand of anybody who passes it on.
+//! Licences of the libraries in the binary, which must accompany every distribution of the binary.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -30,7 +30,7 @@ pub(super) struct Binary {
     folder: PathBuf,
 }
 
-/// How binaries are run.
+/// Conditions under which binaries are run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Side<'a> {
     /// Binaries at a time.
@@ -73,7 +73,7 @@ impl Binary {
         Some(Binary { name, path, folder })
     }
 
-    /// It lies in `tests/`, and not beside the code.
+    /// Returns true for a test in `tests/`, not beside the code.
     pub(super) fn is_integration(&self) -> bool {
         self.name.contains('/')
     }

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 /// Length of one reading.
 const READING: Duration = Duration::from_secs(1);
-/// A gap between two looks at the clock above this is time that somebody else had. Timer interrupts take some µs.
+/// A gap between two clock readings above this is time of another program. Timer interrupts take some µs.
 const GAP: Duration = Duration::from_micros(100);
-/// Most of the time that somebody else may have on a quiet machine.
+/// Largest share of time taken by other programs on a quiet machine.
 const LOST_MAX: f64 = 0.02;
 
 /// Readings of a run.

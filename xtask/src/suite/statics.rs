@@ -52,7 +52,8 @@ fn documentation() -> Result<Outcome> {
     passed(doc.env("RUSTDOCFLAGS", "--deny warnings"))
 }
 
-/// The crates without I/O build where there is none, and name no clock: `xtask/pure/clippy.toml` lists what they may not call.
+/// Builds the crates without I/O for a target without any. `xtask/pure/clippy.toml` lists calls forbidden to them, such
+/// as clocks.
 fn wasm() -> Result<Outcome> {
     const TARGET: &str = "wasm32-unknown-unknown";
     if let Some(missing) = workspace::without(TARGET)? {

@@ -1,4 +1,5 @@
-//! Which crate may depend on which: the arrows of ARCHITECTURE.md, and who may use the heavy or dangerous dependencies.
+//! Allowed dependencies between crates: the arrows of ARCHITECTURE.md, and the users of heavy or dangerous
+//! dependencies.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -87,7 +88,7 @@ const EVERYTHING: &[&str] = &[
     "lab",
 ];
 
-/// External crates that only these may use, and what the others use instead.
+/// External crates reserved for these users, and the substitute for all others.
 const RESERVED: &[(&str, &[&str], &str)] = &[
     ("anyhow", &["farlun", "xtask"], "a library has an error enum of its own (`thiserror`)"),
     ("libc", &["net"], "system calls live in `net` behind a safe function"),
@@ -120,7 +121,7 @@ pub(super) fn findings(metadata: &Value) -> Result<Vec<String>> {
         let dependencies = package["dependencies"].as_array().context("a package without dependencies")?;
         for dependency in dependencies {
             let used = dependency["name"].as_str().context("a dependency without a name")?;
-            // Tests may look at both ends at once: only what is shipped keeps the arrows.
+            // Tests may use both ends at once: only shipped code keeps the arrows.
             let shipped = dependency["kind"] != "dev";
             findings.extend(check(name, allowed, used, shipped));
         }

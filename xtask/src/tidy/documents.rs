@@ -149,7 +149,7 @@ fn architecture(root: &Path, text: &str) -> Result<Vec<String>> {
     Ok(findings)
 }
 
-/// The paths of the workspace in backquotes. NAME stands for any name: its folder is what must be there.
+/// The paths of the workspace in backquotes. NAME stands for any name: only its folder must exist.
 fn paths(text: &str) -> impl Iterator<Item = &str> {
     let quoted = text.split('`').skip(1).step_by(2);
     let ours = quoted.filter(|word| ROOTS.iter().any(|root| word.starts_with(root)) && !word.contains(' '));

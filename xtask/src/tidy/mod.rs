@@ -1,8 +1,8 @@
-//! The house rules, kept by a test: what is banned, and its substitute.
+//! The house rules, kept by a test: banned constructs, and their substitutes.
 //!
-//! `source` and `ratchet` read the Rust files, `documents` the pages about them, `arrows` and `licences` what
-//! `cargo metadata` says. A finding is one line that names the place, what was found, the bound and the way out. Bounds
-//! and exemptions are rows of `ratchet.txt`.
+//! `source` and `ratchet` read the Rust files, `documents` the pages about them, `arrows` and `licences` the output of
+//! `cargo metadata`. A finding is one line that names the place, the value found, the bound and the way out. Bounds and
+//! exemptions are rows of `ratchet.txt`.
 
 mod arrows;
 mod cycles;

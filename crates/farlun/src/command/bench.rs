@@ -160,7 +160,7 @@ pub(crate) fn cut_short(disks: &mut [Disk], shape: Shape) -> anyhow::Result<(Loa
     Ok((document, outcome.cut))
 }
 
-/// The same load on each session; what came of all of them.
+/// Runs the same load on each session. Returns the combined outcome.
 fn load(disks: &mut [Disk], shape: Shape, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Outcome> {
     let count = disks.len();
     let all = RefCell::new((vec![Progress::default(); count], progress));

@@ -1,5 +1,5 @@
-//! `farlun capture`: headers of what crosses devices, or the emulated path. How it is done is the crate `capture`'s
-//! business.
+//! `farlun capture`: packet headers on network devices, or on the emulated path. The capture itself is in the crate
+//! `capture`.
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, stderr};
@@ -19,7 +19,7 @@ use crate::exit::{DONE, Exit};
 
 /// With --iscsi: two basic headers of iSCSI, which most packets begin with that have any.
 const ISCSI_BYTES: u32 = 96;
-/// Headers at least; at most what a super-packet can have.
+/// Bounds of the snapshot length: headers at least; at most the length of a super-packet.
 const SNAP_BYTES: std::ops::RangeInclusive<i64> = 64..=262_144;
 /// The rings of a capture lie in memory that cannot be swapped.
 const RING_BYTES: std::ops::RangeInclusive<u64> = 4 << 20..=4 << 30;
@@ -202,7 +202,7 @@ pub(super) fn notices() -> Notices {
     Notices::new(|text| note!("farlun: {text}"))
 }
 
-/// What is asked for and can never be captured is bad usage.
+/// Error of a capture; one that can never succeed is a usage error.
 pub(super) fn unusable(error: CaptureError) -> anyhow::Error {
     let is_usage = match &error {
         CaptureError::NoDevice { .. } => true,
@@ -212,7 +212,7 @@ pub(super) fn unusable(error: CaptureError) -> anyhow::Error {
     if is_usage { Exit::usage(error) } else { error.into() }
 }
 
-/// Prints what was captured.
+/// Prints the counts of the capture.
 pub(super) fn tell(outcome: &Outcome) {
     for Captured { name, packets, dropped_kernel, dropped_queue, .. } in &outcome.interfaces {
         let dropped = dropped_kernel + dropped_queue;
@@ -228,7 +228,7 @@ pub(super) fn tell(outcome: &Outcome) {
     }
 }
 
-/// Says what is missing, if anything is.
+/// Prints a warning about packets or stamps that are missing.
 pub(super) fn warn(outcome: &Outcome) {
     let dropped: u64 = outcome.interfaces.iter().map(|one| one.dropped_kernel + one.dropped_queue).sum();
     let unstamped: u64 = outcome.interfaces.iter().map(|one| one.unstamped).sum();
@@ -242,7 +242,7 @@ pub(super) fn warn(outcome: &Outcome) {
     }
 }
 
-/// That nothing ended it early.
+/// Returns an error if a failure ended the capture early.
 pub(super) fn whole(outcome: &Outcome) -> anyhow::Result<()> {
     outcome.kept.failure.as_ref().map_or(Ok(()), |failure| Err(anyhow::anyhow!("{failure}")))
 }
@@ -259,7 +259,7 @@ fn running(captured: &[Captured]) -> String {
     words.collect::<Vec<_>>().join("   ")
 }
 
-/// Drawn where somebody sees it.
+/// Progress spinner, hidden unless stderr is a terminal.
 fn spinner() -> ProgressBar {
     if stderr().is_terminal() { ProgressBar::new_spinner() } else { ProgressBar::hidden() }
 }

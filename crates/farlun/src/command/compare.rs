@@ -1,4 +1,4 @@
-//! `farlun compare`: two runs side by side. What differs is `analysis::compare`'s business.
+//! `farlun compare`: two runs side by side. `analysis::compare` finds the differences.
 
 use std::path::PathBuf;
 

@@ -71,7 +71,7 @@ pub(crate) fn run(args: DiscardArgs) -> anyhow::Result<u8> {
         let result = client.run(&mut work);
         commands += work.commands();
         let result = result.and_then(|()| disk.synchronize()).map_err(failed);
-        // A target that was restarted or reset in between has lost what it had not made durable.
+        // A target that was restarted or reset in between has lost the changes that were not durable.
         let result = result.and_then(|()| stretches.end(disk.session().resets() == resets));
         if let Err(error) = result {
             bar.finish_and_clear();

@@ -1,4 +1,4 @@
-//! `farlun inquiry`: what a LUN is.
+//! `farlun inquiry`: identity and properties of a LUN.
 
 use clap::Args;
 use event::Bytes;

@@ -1,5 +1,5 @@
-//! `farlun lab`: runs a plan, lists those that ship, or says what is wrong with one. What a plan is and how
-//! it is run is `lab`'s business; here are flags, progress and what is printed at the end.
+//! `farlun lab`: runs a plan, lists the plans that ship, or reports the errors of one. The crate `lab` defines and runs
+//! plans; here are flags, progress and the final output.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, stderr, stdout};
@@ -232,7 +232,7 @@ fn show(outcome: &Outcome, json: bool) -> anyhow::Result<()> {
         let colour = Colour::on(&stdout());
         match cases {
             None => say!("{}", terminal::summary(tour, colour).trim_end()),
-            // Hundreds of cells say less than what they were run for.
+            // A summary, since hundreds of cells would hide the result.
             Some(cases) => say!("{cases}\n{}", terminal::checks(tour, colour).trim_end()),
         }
         say!("\nreport: {}", report_path.display());
@@ -247,7 +247,7 @@ fn show(outcome: &Outcome, json: bool) -> anyhow::Result<()> {
         note!("farlun: failed: {}", failed.join("; "));
     }
     if !invalid.is_empty() {
-        // Why it was stopped says what to do.
+        // The reason of the stop already names the next step.
         let next = if stopped.is_some() { "" } else { "; try again when this machine is quiet" };
         note!("farlun: no figures for cells without a valid attempt: {}{next}", invalid.join("; "));
     }
@@ -334,7 +334,7 @@ impl Bar {
         let remaining = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
             let countdown = *shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             let shown = countdown.shown(Instant::now()).unwrap_or_default();
-            // Nobody is helped by an error while drawing.
+            // An error while drawing is ignored: it would not help the user.
             let _ = write!(out, "{}", about(shown.as_secs()));
         };
         let style = ProgressStyle::with_template("{bar:30} {remaining} left · {wide_msg}")

@@ -81,7 +81,7 @@ pub(crate) fn run(args: LsArgs) -> anyhow::Result<u8> {
     Ok(code)
 }
 
-/// A disk's size, or what the LUN is instead.
+/// Size of a disk, or the kind of any other LUN.
 fn size(lun: &FoundLun) -> String {
     match (lun.bytes, lun.kind()) {
         (Some(bytes), _) => Bytes(bytes).to_string(),

@@ -1,4 +1,4 @@
-//! `farlun recorder`: keeps what `farlun capture --to` sends.
+//! `farlun recorder`: stores the captures that `farlun capture --to` sends.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;

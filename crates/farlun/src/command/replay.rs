@@ -1,4 +1,4 @@
-//! `farlun replay`: what a policy would have decided on a recorded run. How it is asked is `lab::replay`'s business.
+//! `farlun replay`: decisions of a policy on a recorded run, computed by `lab::replay`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -92,7 +92,7 @@ fn folders(run: &Path) -> anyhow::Result<Vec<(String, PathBuf)>> {
 }
 
 impl Part {
-    /// What callers had outstanding then; of which connection is known if there is one.
+    /// Bytes outstanding at that time; known per connection only if there is one connection.
     fn outstanding_bytes(&self, replayed: &Replayed, t: Instant) -> Option<u64> {
         let near = self.connections.iter().filter(|other| other.host == Host::Near).count();
         (replayed.host == Host::Near && near == 1).then(|| self.outstanding.at(t)).flatten()

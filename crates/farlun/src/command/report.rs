@@ -1,4 +1,4 @@
-//! `farlun report`: draws the page of a run directory again. What it shows is `report`'s business.
+//! `farlun report`: draws the page of a run directory again. The crate `report` makes the page.
 
 use std::path::PathBuf;
 

@@ -200,7 +200,7 @@ fn measure(near: Near) -> anyhow::Result<u8> {
     Ok(DONE)
 }
 
-/// What the kernel lacks is found before anything is begun.
+/// Returns a usage error for a congestion control that the kernel lacks, before anything is begun.
 fn check_congestion(name: Option<&str>) -> anyhow::Result<()> {
     name.map_or(Ok(()), congestion::check_congestion).map_err(|error| Exit::usage(format!("--cc: {error}")))
 }

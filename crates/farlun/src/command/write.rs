@@ -94,7 +94,7 @@ pub(crate) fn run(args: WriteArgs) -> anyhow::Result<u8> {
         loop {
             let resets = disk.session().resets();
             write_tail(&mut disk, &tail_of, whole, tail_bytes)?;
-            // A target that was restarted or reset in between has lost what it had not made durable.
+            // A target that was restarted or reset in between has lost the writes that were not durable.
             if disk.session().resets() == resets {
                 return Ok(());
             }

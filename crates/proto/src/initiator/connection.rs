@@ -1,5 +1,5 @@
-//! What one connection of the initiator's session has of its own (RFC 7143 section 4.2.2): its status
-//! numbers, the longest segments of either side, and what waits to be sent on it.
+//! State of one connection of the initiator's session (RFC 7143 section 4.2.2): its status numbers, the longest
+//! segments of either side, and the queued PDUs.
 
 use std::collections::VecDeque;
 
@@ -13,16 +13,16 @@ pub(super) struct Connection {
     pub(super) exp_stat_sn: u32,
     pub(super) our_max_recv_data_segment_len: u32,
     pub(super) peer_max_recv_data_segment_len: u32,
-    /// Commands waiting to be sent that carry no data to the target.
+    /// Queued commands without data to the target.
     pub(super) reads: VecDeque<usize>,
-    /// Commands waiting to be sent that do.
+    /// Queued commands with data to the target.
     pub(super) writes: VecDeque<usize>,
-    /// Bursts being sent, in the order in which they must be (RFC 7143 section 4.2.4.2 … 4.2.5.2).
+    /// Bursts being sent, in the required order (RFC 7143 sections 4.2.4.2 to 4.2.5.2).
     pub(super) bursts: VecDeque<(usize, Burst)>,
     pub(super) urgent: Outbox,
-    /// Payload of its writes that has not been polled.
+    /// Payload of writes that has not been polled.
     pub(super) unsent_bytes: u64,
-    /// Weight of its commands that have not been answered.
+    /// Weight of the commands that have not been answered.
     pub(super) outstanding_bytes: u64,
 }
 

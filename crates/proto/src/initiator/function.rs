@@ -1,5 +1,5 @@
-//! Task management of the initiator (RFC 7143 sections 4.2.3.3, 11.5 and 11.6): asking the target to give
-//! tasks up, and knowing afterwards which of them will never be answered.
+//! Task management of the initiator (RFC 7143 sections 4.2.3.3, 11.5 and 11.6): requests to abort tasks, and the tasks
+//! that will have no answer afterwards.
 
 use wire::iscsi::{
     Lun, RESERVED_TAG, TaskManagementRequest, TaskManagementResponse, task_function, task_response,
@@ -9,51 +9,51 @@ use super::{Event, Session};
 use crate::fault::Fault;
 use crate::serial::before;
 
-/// What a target can be asked to do with tasks. TASK REASSIGN is not among them: it needs error recovery
-/// level 2, which we never agree to.
+/// Task management function. TASK REASSIGN is missing: it needs error recovery level 2, which this initiator never
+/// negotiates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Function {
-    /// Give up one command of ours.
+    /// Aborts one command of this session.
     AbortTask {
-        /// The caller's name of it.
+        /// Token of the command, chosen by the caller.
         token: u64,
     },
-    /// Give up all commands of this session for a unit.
+    /// Aborts all commands of this session for a unit.
     AbortTaskSet {
         /// The unit.
         lun: Lun,
     },
-    /// End the auto contingent allegiance of a unit.
+    /// Ends the auto contingent allegiance of a unit.
     ClearAca {
         /// The unit.
         lun: Lun,
     },
-    /// Give up everybody's commands for a unit.
+    /// Aborts the commands of all initiators for a unit.
     ClearTaskSet {
         /// The unit.
         lun: Lun,
     },
-    /// Reset a unit, for everybody.
+    /// Resets a unit, for all initiators.
     LogicalUnitReset {
         /// The unit.
         lun: Lun,
     },
-    /// Reset all units of the target.
+    /// Resets all units of the target.
     TargetWarmReset,
-    /// Reset the target, which then closes all connections.
+    /// Resets the target, which then closes all connections.
     TargetColdReset,
 }
 
-/// A function that has not been answered.
+/// A function without a response yet.
 #[derive(Debug)]
 pub(super) struct Asked {
     function: Function,
     itt: u32,
-    /// The connection that carries it.
+    /// The connection that carries the request.
     cid: u16,
-    /// The task that is to be aborted: another may bear the caller's name of it by now.
+    /// ITT of the task to abort: the caller's token may name another task by now.
     referenced_itt: u32,
-    /// CmdSN of the request, once it has been polled: commands before it are those that it is about.
+    /// CmdSN of the request, once it has been polled: the function concerns the commands before it.
     cmd_sn: Option<u32>,
 }
 
@@ -72,9 +72,9 @@ impl Function {
 }
 
 impl Session {
-    /// Asks for a task management function; [`Event::Managed`] follows, after an [`Event::Aborted`] for every
-    /// command that it ended. A command that has not been sent is ended without asking the target; one
-    /// that is not open any more is reported as [`task_response::NO_SUCH_TASK`].
+    /// Requests a task management function; [`Event::Managed`] follows, after an [`Event::Aborted`] for every command
+    /// that it ended. A queued command is ended without a request; a command that is no longer open is reported as
+    /// [`task_response::NO_SUCH_TASK`].
     pub fn manage(&mut self, function: Function) {
         let (mut cid, mut lun, mut referenced_itt, mut ref_cmd_sn) = (0, Lun(0), RESERVED_TAG, 0);
         match function {
@@ -89,7 +89,7 @@ impl Session {
                     let response = task_response::COMPLETE;
                     return self.events.push_back(Event::Managed { function, response });
                 }
-                // A task is managed on the connection that it belongs to.
+                // A task is managed on the connection of its command.
                 (cid, lun, referenced_itt, ref_cmd_sn) = (task.cid, task.command.lun, task.itt, task.cmd_sn);
             }
             Function::AbortTaskSet { lun: of }
@@ -114,7 +114,7 @@ impl Session {
         self.connections[usize::from(cid)].urgent.push(request, Vec::new());
     }
 
-    /// The request for a function is on its way, with this CmdSN.
+    /// Stores the CmdSN of the request for a function, which has been polled.
     pub(super) fn note_asked(&mut self, itt: u32, cmd_sn: u32) {
         if let Some(asked) = self.asked.iter_mut().find(|asked| asked.itt == itt) {
             asked.cmd_sn = Some(cmd_sn);
@@ -138,7 +138,7 @@ impl Session {
             .filter(|(_, task)| {
                 let was_there = task.is_sent && cmd_sn.is_some_and(|cmd_sn| before(task.cmd_sn, cmd_sn));
                 match (function, response.response) {
-                    // What the target does not know any more, it will not answer either.
+                    // A task unknown to the target will not be answered either.
                     (Function::AbortTask { .. }, task_response::COMPLETE | task_response::NO_SUCH_TASK) => {
                         task.itt == referenced_itt
                     }

@@ -3,14 +3,13 @@
 //!
 //! Commands: [`Session::submit`], [`Session::manage`], [`Session::ping`], [`Session::send_text`],
 //! [`Session::logout`]. Inputs: [`Session::segment`] when a header has arrived, then [`Session::handle`]
-//! when its data segment has been laid down. Outputs: [`Session::poll_transmit`],
-//! [`Session::poll_event`]. Login comes before and is a machine of its own.
+//! when its data segment has been stored. Outputs: [`Session::poll_transmit`],
+//! [`Session::poll_event`]. The login comes before and is in the `login` module.
 //!
-//! CmdSN belongs to the session, StatSN to the connection, and a command with all its data and its status
-//! to the connection it was sent on, which is the one with the least outstanding. Connections have their
-//! CID for a name, which counts from 0; one that is lost takes the session with it. Nothing here knows
-//! SCSI beyond a status byte, and nothing decides how much to send: the caller submits what its policy
-//! allows.
+//! CmdSN belongs to the session, StatSN to the connection. A command with all its data and its status belongs to the
+//! connection it was sent on, which is the connection with the least outstanding data. Connections are identified by
+//! CID, counted from 0; the loss of one ends the session. SCSI is unknown here beyond a status byte, and so is flow
+//! policy: the caller submits as many commands as its policy allows.
 
 mod connection;
 mod function;
@@ -33,34 +32,34 @@ use task::Task;
 pub use function::Function;
 pub use task::{Command, Completion, Transfer};
 
-/// What a session tells its caller.
+/// Event of a session for its caller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A command ended.
     Completed(Completion),
-    /// The answer to a ping, or to nothing in particular: the target is alive.
+    /// The answer to a ping, or an unsolicited NOP-In: the target is alive.
     Pong,
-    /// Text of the target, complete.
+    /// Complete text of the target.
     Text(Vec<u8>),
-    /// A command will not be answered any more: a function of task management has ended it.
+    /// A command that a task management function has ended and that will not be answered any more.
     Aborted {
-        /// The caller's name of it.
+        /// Token of the command, chosen by the caller.
         token: u64,
-        /// Nothing of it can come any more: its connection has told so. Otherwise another one has, and what the target had
-        /// sent before may still be on its way, and would answer a task that is not open.
+        /// The connection of the command itself carried the end, so no PDU of the command can follow. False if another
+        /// connection did: PDUs sent before may still be in flight, and would answer a task that is not open.
         is_fenced: bool,
     },
     /// A task management function is answered.
     Managed {
-        /// Which.
+        /// The function, as requested.
         function: Function,
         /// One of [`wire::iscsi::task_response`].
         response: u8,
     },
-    /// The target wants us to log out (RFC 7143 section 11.9.1, event 1), or to negotiate, which a new login
-    /// does as well (event 4).
+    /// The target requests a logout (RFC 7143 section 11.9.1, event 1), or a negotiation, for which a new login serves
+    /// as well (event 4).
     LogoutRequested {
-        /// Seconds that we have.
+        /// Time until the logout is due, in seconds.
         within_s: u16,
     },
     /// The target is about to drop a connection, or all of them (events 2 and 3).
@@ -70,13 +69,13 @@ pub enum Event {
         /// Seconds to wait before another login.
         time2wait_s: u16,
     },
-    /// A message of the vendor's own (AsyncEvent 255).
+    /// A vendor-specific message (AsyncEvent 255).
     Vendor {
-        /// The connection that it came on.
+        /// The connection of the message.
         cid: u16,
         /// AsyncVCode.
         code: u8,
-        /// Its data.
+        /// Data of the message, without sense data.
         data: Vec<u8>,
     },
     /// The logout is answered: the connections may be closed.
@@ -84,21 +83,21 @@ pub enum Event {
         /// Seconds to wait before another login.
         time2wait_s: u16,
     },
-    /// The target rejected one of our PDUs.
+    /// The target rejected a PDU of the initiator.
     Rejected {
         /// Reason code (RFC 7143 section 11.17.1).
         reason: u8,
-        /// The task it belonged to, if that is still open.
+        /// The task of the PDU, if the task is still open.
         token: Option<u64>,
     },
 }
 
 /// Most commands that may be submitted and not completed; tags have sixteen bits for the slot.
 pub const TASKS_MAX: usize = (1 << 16) - 1;
-/// Longest text a target may answer with.
+/// Longest text accepted from a target.
 const TEXT_MAX_BYTES: usize = 1 << 20;
 
-/// A command counts for at least so much when the least loaded connection is looked for.
+/// Least weight of a command in the choice of the least loaded connection.
 const COMMAND_WEIGHT_BYTES: u64 = 512;
 
 /// An initiator's session.
@@ -110,14 +109,14 @@ pub struct Session {
     tasks: Slab<Task>,
     uses: u16,
     services: u16,
-    /// Commands that have no connection yet: with several, each is chosen when the window lets it go.
+    /// Commands without a connection yet: with several connections, each is chosen when the window admits the command.
     waiting_reads: VecDeque<usize>,
     waiting_writes: VecDeque<usize>,
-    /// Commands that have a connection and are not sent.
+    /// Commands with a connection that are not sent yet.
     assigned: u32,
     asked: Vec<Asked>,
     text: Vec<u8>,
-    /// Tag of the text request that is not answered in full.
+    /// Tag of the text request whose answer is incomplete.
     text_itt: Option<u32>,
     /// No more commands are sent.
     is_leaving: bool,
@@ -125,8 +124,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session whose first connection, CID 0, has just logged in. `cmd_sn` is the first command's number
-    /// and `exp_stat_sn` the number after the login's last response; `max_cmd_sn` is that response's.
+    /// A session whose leading connection, CID 0, has just logged in. `cmd_sn` is the CmdSN of the first command,
+    /// `exp_stat_sn` the StatSN that follows the last login response; `max_cmd_sn` is from that response.
     pub fn new(params: Params, cmd_sn: u32, max_cmd_sn: u32, exp_stat_sn: u32) -> Session {
         let connections = vec![Connection::new(&params, exp_stat_sn)];
         Session {
@@ -147,14 +146,14 @@ impl Session {
         }
     }
 
-    /// Takes in a connection that has just logged in with the CID [`Session::next_cid`]. Of its `params` only
-    /// those of a connection count; the others are the session's.
+    /// Adds a connection that has just logged in with the CID [`Session::next_cid`]. Only the connection keys of
+    /// `params` count; the session keys are those of the leading connection.
     pub fn join(&mut self, params: &Params, exp_stat_sn: u32, exp_cmd_sn: u32, max_cmd_sn: u32) {
         self.window.update(exp_cmd_sn, max_cmd_sn);
         self.connections.push(Connection::new(params, exp_stat_sn));
     }
 
-    /// The CID that the next connection has to log in with.
+    /// CID for the login of the next connection.
     pub fn next_cid(&self) -> u16 {
         self.connections.len() as u16
     }
@@ -164,7 +163,7 @@ impl Session {
         self.window.peek()
     }
 
-    /// What was agreed at the login of the first connection.
+    /// Parameters negotiated at the login of the leading connection.
     pub fn params(&self) -> &Params {
         &self.params
     }
@@ -174,38 +173,38 @@ impl Session {
         self.tasks.len()
     }
 
-    /// Whether a command has been sent that is not answered.
+    /// Returns true if a command has been sent and is not answered.
     pub fn awaits_answers(&self) -> bool {
         self.tasks.iter().any(|(_, task)| task.is_sent)
     }
 
-    /// The connection that a command has, by its tag; `None` before it has one.
+    /// The connection of a command, by its tag; `None` before one is assigned.
     pub fn connection_of(&self, itt: u32) -> Option<u16> {
         let task = self.tasks.get((itt & 0xffff) as usize);
         task.filter(|task| task.itt == itt && task.is_assigned).map(|task| task.cid)
     }
 
-    /// Whether so many answers wait to be sent on a connection that no more should be read from it.
+    /// Returns true if the queued answers of a connection reach the limit at which no more is read from it.
     pub fn is_backed_up(&self, cid: u16) -> bool {
         self.connection(cid).urgent.is_backed_up()
     }
 
-    /// Payload of writes on a connection that has not been polled.
+    /// Payload of writes on a connection that has not been polled, in bytes.
     pub fn unsent_payload_bytes(&self, cid: u16) -> u64 {
         self.connection(cid).unsent_bytes
     }
 
-    /// Whether another command can be submitted at all.
+    /// Returns true if another command can be submitted.
     pub fn has_room(&self) -> bool {
         self.tasks.len() < TASKS_MAX
     }
 
-    /// Commands that the command window would let go now.
+    /// Commands that the command window admits now.
     pub fn command_room(&self) -> u32 {
         self.window.room()
     }
 
-    /// The most commands that the command window has ever let go at once, as far as its numbers showed it.
+    /// Widest command window seen so far, in commands.
     pub fn command_window(&self) -> u32 {
         self.window.widest()
     }
@@ -213,13 +212,13 @@ impl Session {
     /// Queues a command; it is sent when the command window allows. Returns its tag.
     ///
     /// # Panics
-    /// If there is no room, which the caller asks first.
+    /// If [`Session::has_room`] is false.
     pub fn submit(&mut self, command: Command) -> u32 {
         assert!(self.has_room(), "more than {TASKS_MAX} commands submitted");
         let slot = self.tasks.vacant_entry();
         let key = slot.key();
-        // A tag names the slot and the use of it, so that a late PDU of the slot's former task is told
-        // apart from one of the present. 0xffff in both halves would be the reserved tag.
+        // A tag holds the slot and a use count, so that a late PDU of the slot's former task differs from one of the
+        // present task. 0xffff in both halves would be the reserved tag.
         self.uses = if self.uses >= 0xfffe { 0 } else { self.uses + 1 };
         let itt = u32::from(self.uses) << 16 | key as u32;
         slot.insert(Task::new(command, itt));
@@ -235,8 +234,8 @@ impl Session {
         itt
     }
 
-    /// Gives waiting commands their connections, as far as the window reaches: what has a connection can be
-    /// sent, so none is left behind by others that find more room elsewhere.
+    /// Assigns connections to waiting commands, as far as the window reaches: an assigned command can be sent, so later
+    /// commands on other connections cannot overtake it for want of window.
     fn distribute(&mut self) {
         while self.window.room() > self.assigned {
             let waiting = self.waiting_reads.pop_front().or_else(|| self.waiting_writes.pop_front());
@@ -263,7 +262,7 @@ impl Session {
         }
     }
 
-    /// Takes a task out of everything.
+    /// Removes a task from all tables and queues.
     fn remove(&mut self, key: usize) -> Task {
         let task = self.tasks.remove(key);
         let is_it = |other: &usize| *other == key;
@@ -274,7 +273,7 @@ impl Session {
         }
         let connection = &mut self.connections[usize::from(task.cid)];
         connection.outstanding_bytes -= weight(&task);
-        // A target may end a write before it has all data: what is still queued for it is not sent.
+        // A target may end a write before it has all data: the queued rest is not sent.
         if task.bursts > 0 {
             connection.bursts.retain(|(other, _)| !is_it(other));
         }
@@ -289,7 +288,7 @@ impl Session {
         task
     }
 
-    /// Asks the target on one connection whether it is alive (NOP-Out, immediate).
+    /// Sends a ping (NOP-Out, immediate) on one connection.
     pub fn ping(&mut self, cid: u16) {
         let nop = NopOut {
             immediate: true,
@@ -326,7 +325,7 @@ impl Session {
         self.connections[0].urgent.push(request, text);
     }
 
-    /// Sends no more commands, and goes on with those that were sent.
+    /// Stops sending commands; commands already sent continue.
     pub fn send_no_more(&mut self) {
         self.is_leaving = true;
     }
@@ -346,12 +345,12 @@ impl Session {
         self.connections[0].urgent.push(logout, Vec::new());
     }
 
-    /// The next thing to tell the caller.
+    /// Takes the next event for the caller.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// A tag for a request that is no command; their slot is one that no command has.
+    /// A tag for a request other than a command, from a slot that no command has.
     fn service_tag(&mut self, kind: u16) -> u32 {
         self.services = (self.services + 1) & 0xfff;
         u32::from(kind | self.services) << 16 | 0xffff

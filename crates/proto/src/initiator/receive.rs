@@ -1,4 +1,4 @@
-//! What the initiator's session makes of the target's PDUs (RFC 7143 sections 4.2.3, 4.2.4 and 11).
+//! Inbound PDUs of the initiator's session (RFC 7143 sections 4.2.3, 4.2.4 and 11).
 
 use wire::iscsi::{
     AsyncMessage, DataIn, LogoutResponse, NopIn, NopOut, Pdu, R2t, RESERVED_TAG, Reject, ScsiResponse,
@@ -10,7 +10,7 @@ use super::{Event, Session, TEXT_MAX_BYTES};
 use crate::fault::{Fault, Segment};
 
 impl Session {
-    /// Says where the data segment of a PDU belongs whose header has just arrived on a connection.
+    /// Destination of the data segment of a PDU whose header has just arrived on a connection.
     pub fn segment(&self, cid: u16, pdu: &Pdu) -> Result<Segment, Fault> {
         let len = pdu.data_segment_len();
         let limit = self.connection(cid).our_max_recv_data_segment_len;
@@ -24,8 +24,8 @@ impl Session {
         }
     }
 
-    /// Takes a PDU whose data segment has been laid down; `collected` is that segment if
-    /// [`Session::segment`] asked for it.
+    /// Takes a PDU whose data segment has been stored; `collected` is that segment if [`Session::segment`] returned
+    /// [`Segment::Collect`].
     pub fn handle(&mut self, cid: u16, pdu: &Pdu, collected: &[u8]) -> Result<(), Fault> {
         match pdu {
             Pdu::DataIn(data) => self.handle_data_in(cid, data),
@@ -74,7 +74,7 @@ impl Session {
         if end.is_none_or(|end| end > expected) {
             return Err(Fault::contradiction("Data-In beyond the expected length", data.itt));
         }
-        // DataPDUInOrder and DataSequenceInOrder were agreed: anything else would leave a hole behind GOOD.
+        // DataPDUInOrder and DataSequenceInOrder are in force: any gap would leave a hole behind GOOD.
         if data.buffer_offset != task.received_bytes || data.data_sn != task.next_data_sn {
             return Err(Fault::contradiction("Data-In out of order", data.itt));
         }
@@ -110,7 +110,7 @@ impl Session {
         let transferred_bytes = match task.command.transfer {
             Transfer::None => 0,
             Transfer::In(_) => task.received_bytes,
-            // Whatever the target says, it cannot have taken what it was not sent.
+            // The target cannot have received more than was sent, whatever residual it reports.
             Transfer::Out(len) if response.underflow => {
                 len.saturating_sub(response.residual).min(task.sent_bytes)
             }
@@ -143,7 +143,7 @@ impl Session {
         if task.bursts > u32::from(self.params.max_outstanding_r2t) {
             return Err(Fault::contradiction("more R2Ts than MaxOutstandingR2T", r2t.itt));
         }
-        // DataSequenceInOrder was agreed, and there is no recovery that asks for the same data again.
+        // DataSequenceInOrder is in force, and no recovery requests the same data again.
         if r2t.buffer_offset != task.asked_bytes {
             return Err(Fault::contradiction("R2T out of order", r2t.itt));
         }
@@ -196,8 +196,8 @@ impl Session {
 
     fn handle_reject(&mut self, cid: u16, reject: &Reject, collected: &[u8]) {
         self.numbers(cid, Some(reject.stat_sn), reject.exp_cmd_sn, reject.max_cmd_sn);
-        // The data segment is the header of the PDU that was rejected; its task stays with the target,
-        // which may still answer it, unless it never came to be.
+        // The data segment is the header of the rejected PDU; its task stays with the target, which may still answer
+        // it, unless the task was never created.
         let itt = collected.get(16..20).map(|tag| u32::from_be_bytes([tag[0], tag[1], tag[2], tag[3]]));
         let key = itt.and_then(|itt| self.find(cid, itt).ok());
         let token = key.map(|key| self.tasks[key].command.token);
@@ -218,12 +218,12 @@ impl Session {
                 });
             }
             async_event::VENDOR => {
-                // What has another shape than RFC 7143 section 11.9.4 tells us nothing, and is the vendor's own affair.
+                // A segment of another shape than RFC 7143 section 11.9.4 is vendor-specific and carries no data for
+                // this side.
                 let data = split_sense(collected).map_or(&[][..], |parts| parts.1).to_vec();
                 self.events.push_back(Event::Vendor { cid, code: message.vendor_code, data });
             }
-            // What SCSI has to say of a unit comes again with its commands; tasks that were terminated are
-            // missed in time.
+            // Unit conditions are reported again with the unit's commands; the time limit of terminated tasks expires.
             _ => {}
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use wire::iscsi::{Lun, TaskAttribute};
 
-/// Which way a command's data goes, and how much of it there is at most.
+/// Direction and maximum length of a command's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transfer {
     /// No data.
@@ -13,33 +13,33 @@ pub enum Transfer {
     Out(u32),
 }
 
-/// A command to carry out.
+/// A command to execute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Command {
-    /// The caller's name of it.
+    /// Token of the command, chosen by the caller.
     pub token: u64,
-    /// Which unit.
+    /// Logical unit.
     pub lun: Lun,
-    /// The command.
+    /// Command descriptor block.
     pub cdb: [u8; 16],
-    /// Its data.
+    /// Direction and length of the data.
     pub transfer: Transfer,
-    /// How it is ordered among others.
+    /// Task attribute: ordering relative to other commands.
     pub attribute: TaskAttribute,
 }
 
-/// How a command ended.
+/// Status and sense data that end a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Completion {
-    /// The caller's name of it.
+    /// Token of the command, chosen by the caller.
     pub token: u64,
-    /// The connection that carried it.
+    /// The connection that carried the command.
     pub cid: u16,
     /// SCSI status.
     pub status: u8,
-    /// iSCSI response code; anything but 0 means that the status is worth nothing.
+    /// iSCSI response code; the status is invalid unless it is 0.
     pub response: u8,
-    /// Payload bytes that were moved.
+    /// Payload bytes transferred.
     pub transferred_bytes: u32,
     /// Bytes that the target would have moved beyond the expected length.
     pub overflow_bytes: u32,
@@ -47,7 +47,7 @@ pub struct Completion {
     pub sense: Vec<u8>,
 }
 
-/// A stretch of a task's payload that the target has asked for, or that goes out unasked.
+/// A burst of a task's payload: solicited by an R2T, or unsolicited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Burst {
     pub(crate) ttt: u32,
@@ -60,12 +60,12 @@ pub(crate) struct Burst {
 pub(crate) struct Task {
     pub(crate) command: Command,
     pub(crate) itt: u32,
-    /// The connection that it belongs to, once it has one.
+    /// The connection of the task, once assigned.
     pub(crate) cid: u16,
     pub(crate) is_assigned: bool,
-    /// Its number, once it is sent.
+    /// CmdSN, once the command is sent.
     pub(crate) cmd_sn: u32,
-    /// Its command has been polled; before that no answer can belong to it.
+    /// The command has been polled; before that no response can belong to it.
     pub(crate) is_sent: bool,
     /// Payload bytes received so far.
     pub(crate) received_bytes: u32,
@@ -73,7 +73,7 @@ pub(crate) struct Task {
     pub(crate) next_data_sn: u32,
     /// Payload bytes sent so far, from the start.
     pub(crate) sent_bytes: u32,
-    /// Payload bytes that the target has asked for so far, or that go out unasked, from the start.
+    /// End of the payload that is solicited so far, or unsolicited, from the start.
     pub(crate) asked_bytes: u32,
     /// Bursts queued and not yet sent out in full.
     pub(crate) bursts: u32,

@@ -1,5 +1,4 @@
-//! What the initiator's session sends, and in which order (RFC 7143 sections 4.2.2.1, 4.2.4, 11.2, 11.3 and
-//! 11.7).
+//! Outbound PDUs of the initiator's session, and their order (RFC 7143 sections 4.2.2.1, 4.2.4, 11.2, 11.3 and 11.7).
 
 use wire::iscsi::{DataOut, Pdu, RESERVED_TAG, ScsiCommand};
 
@@ -8,7 +7,7 @@ use super::task::{Burst, Transfer};
 use crate::fault::{Data, Transmit};
 
 impl Session {
-    /// Whether [`Session::poll_transmit`] has something for a connection.
+    /// Returns true if [`Session::poll_transmit`] has a PDU for a connection.
     pub fn wants_transmit(&self, cid: u16) -> bool {
         let connection = self.connection(cid);
         let granted = self.may_command();
@@ -16,8 +15,8 @@ impl Session {
         !connection.urgent.is_empty() || !connection.bursts.is_empty() || commands
     }
 
-    /// The next PDU to send on a connection: first what is urgent, then commands that carry no data, then
-    /// payload in the order of its commands and R2Ts, then the next write.
+    /// The next PDU to send on a connection: urgent PDUs first, then commands without data to the target, then payload
+    /// in the order of its commands and R2Ts, then the next write.
     pub fn poll_transmit(&mut self, cid: u16) -> Option<Transmit> {
         let granted = self.may_command();
         let connection = &mut self.connections[usize::from(cid)];
@@ -36,7 +35,7 @@ impl Session {
         None
     }
 
-    /// Whether the target takes another command.
+    /// Returns true if the command window has room for another command.
     fn may_command(&self) -> bool {
         self.window.room() > 0 && !self.is_leaving
     }

@@ -1,5 +1,5 @@
-//! Result functions: from an offered value and our wish to the answer, and from an answer to our
-//! offer to the agreed value (RFC 7143 sections 6.2, 6.2.1, 6.2.2).
+//! Result functions: from an offered value and a wish to the answer, and from an answer to the negotiated value (RFC
+//! 7143 sections 6.2, 6.2.1, 6.2.2).
 
 use core::fmt;
 
@@ -8,16 +8,16 @@ use wire::iscsi::text;
 use super::constant;
 use super::table::{Key, Kind};
 
-/// What we want for one key.
+/// Wish of this side for one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// For boolean keys.
     Bool(bool),
     /// For numbers.
     Number(u32),
-    /// For lists: the values we can use, the preferred one first.
+    /// For lists: the usable values, the preferred one first.
     List(Vec<&'static str>),
-    /// For keys that are only taken note of.
+    /// For declarative keys.
     Nothing,
 }
 
@@ -53,34 +53,34 @@ impl fmt::Display for Value {
     }
 }
 
-/// What the responder does with an offered value.
+/// Reaction of the responder to an offered value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The value is in force and goes back to the one who offered.
+    /// The value is in force and is sent as the answer.
     Select(Value),
-    /// The statement is taken note of; nothing goes back.
+    /// A declaration: stored without an answer.
     Note(Value),
-    /// `Reject` goes back; the key keeps its default.
+    /// The answer is `Reject`; the key keeps its default.
     Reject,
-    /// The offer breaks the protocol; a target refuses the login with status 0x0200.
+    /// The offer violates the protocol; a target refuses the login with status 0x0200.
     Violation,
 }
 
-/// What an answer to our own offer means.
+/// Meaning of the peer's answer to an offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// The value is in force.
     Agreed(Value),
-    /// The peer would not; the key keeps its default.
+    /// The peer refused; the key keeps its default.
     Refused,
-    /// The answer is not one that the result function of the key allows.
+    /// The result function of the key does not allow the answer.
     Violation,
 }
 
 /// The result function of `key` for the responder.
 ///
-/// `wish` must be of the kind of the key; another one is answered with `Reject`. The value `?` of
-/// early drafts has no meaning any more and is a bad value like any other.
+/// `wish` must be of the kind of the key; any other kind yields `Reject`. The value `?` of early drafts has no meaning
+/// any more and counts as an invalid value.
 pub fn answer(key: Key, offered: &str, wish: &Wish) -> Answer {
     if is_constant(offered) {
         return Answer::Violation;
@@ -109,7 +109,7 @@ pub fn answer(key: Key, offered: &str, wish: &Wish) -> Answer {
     }
 }
 
-/// What `answered`, received in answer to our offer of `offered`, means.
+/// Meaning of `answered`, received in answer to the offer `offered`.
 pub fn reply(key: Key, offered: &Wish, answered: &str) -> Reply {
     if is_constant(answered) {
         return Reply::Refused;

@@ -1,7 +1,7 @@
 //! The table of keys: one line per key with its kind, range, default, use, senders and scope, as the
 //! paragraphs of RFC 7143 section 13 head each key (and section 12.1.3 the CHAP keys).
 
-/// A key that we know.
+/// A known key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "each variant is the key of the same name; the table below describes it")]
 pub enum Key {
@@ -43,18 +43,18 @@ pub enum Key {
     Peer,
 }
 
-/// What the values of a key are and how two of them become one.
+/// Kind of values of a key, with its result function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A list of names; the responder takes the first one that it wants (6.2.1). Names defined for the key.
+    /// A list of names; the responder takes its first acceptable one (6.2.1). Names defined for the key.
     List(&'static [&'static str]),
-    /// `Yes` only if both say `Yes`.
+    /// `Yes` only if both sides say `Yes`.
     And,
-    /// `Yes` if one of them says `Yes`.
+    /// `Yes` if one side says `Yes`.
     Or,
-    /// A number; the smaller one counts. Bounds of the key, both included.
+    /// A number; the smaller one is in force. Bounds of the key, both included.
     Minimum(u32, u32),
-    /// A number; the larger one counts. Bounds of the key, both included.
+    /// A number; the larger one is in force. Bounds of the key, both included.
     Maximum(u32, u32),
     /// A number stated by one side, not answered. Bounds of the key, both included.
     StatedNumber(u32, u32),
@@ -83,7 +83,7 @@ pub enum Use {
     FullFeature,
 }
 
-/// Who may send a key.
+/// Sides that may send a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Senders {
     /// Only the initiator.
@@ -94,7 +94,7 @@ pub enum Senders {
     Both,
 }
 
-/// What a key governs.
+/// Scope of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// CO: one connection.
@@ -103,24 +103,24 @@ pub enum Scope {
     Session,
 }
 
-/// Everything that the standard says about a key.
+/// Definition of a key in the standard.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {
     /// The key.
     pub key: Key,
-    /// Its name on the wire.
+    /// Name of the key on the wire.
     pub name: &'static str,
     /// Values and result function.
     pub kind: Kind,
     /// The value in force when the key is not negotiated; empty if there is none.
     pub default: &'static str,
-    /// When it may be used.
+    /// Phase in which the key may be used.
     pub when: Use,
     /// True if it may also appear in the security stage.
     pub any_stage: bool,
-    /// Who may send it.
+    /// Sides that may send the key.
     pub senders: Senders,
-    /// What it governs.
+    /// Scope of the key.
     pub scope: Scope,
     /// False if it is irrelevant in a discovery session.
     pub in_discovery: bool,
@@ -218,7 +218,7 @@ pub const KEYS: &[Spec] = &[
     Spec { default: "Normal", ..stated(Key::SessionType, "SessionType", 255, Senders::Initiator, Use::Leading, "13.21") },
     normal_only(both(Key::TaskReporting, "TaskReporting", Kind::List(&["RFC3720", "ResponseFence", "FastAbort"]), "RFC3720", "13.23")),
     normal_only(both(Key::ProtocolLevel, "iSCSIProtocolLevel", Kind::Minimum(0, 31), "1", "13.24")),
-    // Section 13.25 asks for Reject or No; No is what every initiator and target of before 2014 takes.
+    // Section 13.25 demands Reject or No; No is accepted by every initiator and target from before 2014.
     per_connection(both(Key::IfMarker, "IFMarker", Kind::And, "No", "13.25"), Use::Initialize),
     per_connection(both(Key::OfMarker, "OFMarker", Kind::And, "No", "13.25"), Use::Initialize),
     per_connection(both(Key::IfMarkInt, "IFMarkInt", Kind::Obsolete, "", "13.25"), Use::Initialize),
@@ -233,12 +233,12 @@ impl Key {
         KEYS.iter().find(|spec| spec.name == name).map(|spec| spec.key)
     }
 
-    /// What the standard says about it.
+    /// Definition of the key in the standard.
     pub fn spec(self) -> &'static Spec {
         &KEYS[self as usize]
     }
 
-    /// Its name on the wire.
+    /// Name of the key on the wire.
     pub fn name(self) -> &'static str {
         self.spec().name
     }

@@ -1,8 +1,8 @@
 //! CHAP: names, secrets, algorithms, and the numbers of its keys (RFC 7143 sections 9.2.1 and 12.1.3,
 //! RFC 1994).
 //!
-//! The steps of the exchange are in `security`. Secrets are compared in constant time and never shown.
-//! Where random bytes come from is the caller's business.
+//! The steps of the exchange are in `security`. Secrets are compared in constant time and never shown. The caller
+//! provides random bytes.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use wire::iscsi::login_status;
 use super::{LoginError, Status, shortened};
 use crate::name;
 
-/// Bytes of the challenges that we send.
+/// Length of the challenges that this side sends, in bytes.
 const CHALLENGE_BYTES: usize = 16;
 
 /// Random bytes of one challenge with its identifier.
@@ -101,24 +101,24 @@ impl Challenge {
         Challenge { id: random[0], bytes: random[1..].to_vec() }
     }
 
-    /// From the values of the two keys.
+    /// Parses the values of the two keys; `None` for an invalid value.
     pub(super) fn read(id: &str, bytes: &str) -> Option<Challenge> {
         let bytes = binary(bytes).filter(|bytes| (1..=CHALLENGE_MAX_BYTES).contains(&bytes.len()))?;
         Some(Challenge { id: u8::try_from(number(id)?).ok()?, bytes })
     }
 
-    /// CHAP_R of somebody who knows the secret.
+    /// CHAP_R for this challenge, computed with the secret.
     pub(super) fn response(&self, algorithm: Algorithm, secret: &Secret) -> Vec<u8> {
         algorithm.hash([&[self.id], &secret.0, &self.bytes])
     }
 }
 
-/// What two parties know and nobody else. Its Debug form does not show it.
+/// Shared secret of two parties. Its Debug form does not show the secret.
 #[derive(Clone)]
 pub struct Secret(Vec<u8>);
 
 impl Secret {
-    /// A secret as it was configured; whether it is long enough is judged by [`Credentials::new`].
+    /// A secret as configured; [`Credentials::new`] checks the length.
     pub fn new(bytes: &[u8]) -> Secret {
         Secret(bytes.to_vec())
     }
@@ -138,38 +138,38 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Why a name with a secret is not taken.
+/// Defect of a CHAP name or secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CredentialsError {
-    /// A name that no key can carry.
+    /// A name that does not fit a key.
     #[error("the CHAP name '{}' has {} bytes, 1 to {LONGEST_BYTES} without control characters are allowed", super::shortened(.name), .name.len())]
     Name {
         /// The name.
         name: String,
     },
-    /// A secret that can be guessed from one exchange.
+    /// A secret short enough to be guessed from one recorded exchange.
     #[error(
         "the CHAP secret of '{name}' has {found} bytes, at least {SECRET_MIN_BYTES} are needed; take a longer one, \
          or give --insecure"
     )]
     Short {
-        /// Whose it is.
+        /// Name of the secret.
         name: String,
-        /// Its length in bytes.
+        /// Length in bytes.
         found: usize,
     },
-    /// A secret that others could not be told.
+    /// A secret longer than other implementations accept.
     #[error("the CHAP secret of '{name}' has {found} bytes, at most {LONGEST_BYTES} are allowed")]
     Long {
-        /// Whose it is.
+        /// Name of the secret.
         name: String,
-        /// Its length in bytes.
+        /// Length in bytes.
         found: usize,
     },
-    /// One secret for both directions: each side could answer with what the other one sent.
+    /// One secret for both directions: each side could replay the response of the other.
     #[error("'{name}' has the same CHAP secret as the other direction; each direction needs its own")]
     Same {
-        /// Whose it is.
+        /// Name of the secret.
         name: String,
     },
 }
@@ -182,7 +182,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Checks the lengths of both; a secret below [`SECRET_MIN_BYTES`] only passes with `allow_short`.
+    /// Checks both lengths; a secret below [`SECRET_MIN_BYTES`] passes only with `allow_short`.
     ///
     /// # Errors
     /// [`CredentialsError`] without the secret.
@@ -210,7 +210,7 @@ impl Credentials {
         hex(&challenge.response(algorithm, &self.secret))
     }
 
-    /// Whether this name and this response are right. Takes as long whichever is wrong.
+    /// Returns true for the right name and response. The time does not depend on which of the two is wrong.
     pub(super) fn prove(
         &self,
         algorithm: Algorithm,
@@ -224,7 +224,7 @@ impl Credentials {
     }
 }
 
-/// What an initiator has for CHAP.
+/// CHAP settings of an initiator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChapInitiator {
     /// The algorithms to offer, the preferred one first.
@@ -234,7 +234,7 @@ pub struct ChapInitiator {
 }
 
 impl ChapInitiator {
-    /// We prove ourselves with `ours`; with `theirs` the target must prove itself too.
+    /// The initiator authenticates with `ours`; with `theirs` the target must authenticate itself too.
     ///
     /// # Errors
     /// [`CredentialsError::Same`].
@@ -245,7 +245,7 @@ impl ChapInitiator {
         Ok(ChapInitiator { algorithms: Algorithm::STRONGEST_FIRST.to_vec(), ours, theirs })
     }
 
-    /// Whether the target must prove itself too.
+    /// Returns true if the target must authenticate itself too.
     pub fn is_mutual(&self) -> bool {
         self.theirs.is_some()
     }
@@ -262,7 +262,7 @@ impl ChapInitiator {
         format!("CHAP_A={} (--chap-algorithms {})", self.numbers(), names.join(","))
     }
 
-    /// For an answer that is none of the offer.
+    /// Error for an answer that was not offered.
     pub(super) fn not_offered(&self, answer: &str) -> LoginError {
         let status = Status::new(login_status::AUTHENTICATION_FAILURE);
         LoginError::Unchallenged {
@@ -273,19 +273,19 @@ impl ChapInitiator {
     }
 }
 
-/// What a target has for CHAP: with it, nobody logs in without.
+/// CHAP settings of a target: with them, every login requires authentication.
 #[derive(Clone, Debug)]
 pub struct ChapTarget {
     /// The algorithms that are allowed, the preferred one first.
     pub algorithms: Arc<[Algorithm]>,
     pub(super) users: Arc<[Credentials]>,
     pub(super) ours: Option<Credentials>,
-    /// Initiators that a user may be, by the names of users; those that are not there may be any.
+    /// Initiator names that a user is bound to, by user name; users without an entry may log in under any name.
     bound: Arc<BTreeMap<String, Vec<String>>>,
 }
 
 impl ChapTarget {
-    /// Those who may log in, and what we prove ourselves with to those who ask.
+    /// Settings with the credentials of the users, and the target's own credentials for mutual CHAP.
     ///
     /// # Errors
     /// [`CredentialsError::Same`].
@@ -299,17 +299,17 @@ impl ChapTarget {
         Ok(ChapTarget { algorithms, users: users.into(), ours, bound: Arc::default() })
     }
 
-    /// Allows some algorithms only, the preferred one first.
+    /// Restricts the algorithms to these, the preferred one first.
     pub fn with_algorithms(self, algorithms: &[Algorithm]) -> ChapTarget {
         ChapTarget { algorithms: algorithms.into(), ..self }
     }
 
-    /// Binds users to the initiators that they may be.
+    /// Binds users to initiator names.
     pub fn with_initiators(self, bound: BTreeMap<String, Vec<String>>) -> ChapTarget {
         ChapTarget { bound: bound.into(), ..self }
     }
 
-    /// Initiators that users are bound to, by the names of users.
+    /// Initiator names that users are bound to, by user name.
     pub fn initiators(&self) -> &BTreeMap<String, Vec<String>> {
         &self.bound
     }
@@ -320,18 +320,18 @@ impl ChapTarget {
         names.is_none_or(|names| names.iter().any(|bound| name::is_same(bound, initiator_name)))
     }
 
-    /// Those who may log in.
+    /// Names of the users that may log in.
     pub fn user_names(&self) -> impl Iterator<Item = &str> {
         self.users.iter().map(Credentials::name)
     }
 
-    /// Who we are to those who ask.
+    /// CHAP name of the target for mutual CHAP.
     pub fn target_name(&self) -> Option<&str> {
         self.ours.as_ref().map(Credentials::name)
     }
 
-    /// Whether somebody of this name gave the right response. An unknown name is compared with a secret that
-    /// nobody has, so that it takes as long.
+    /// Returns true if the name is a user's and the response is right. For an unknown name the response is compared
+    /// with one for a random secret, so that the time is the same.
     pub(super) fn admits(
         &self,
         algorithm: Algorithm,

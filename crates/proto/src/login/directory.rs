@@ -1,24 +1,24 @@
-//! What a target knows beyond one login: what it brings to each of them, whom it lets in, and which sessions
-//! there are. The login itself is in `target`.
+//! The interface of a login to the target as a whole: policy of all logins, admission, and existing sessions. The
+//! login itself is in `target`.
 
 use super::Status;
 use super::chap::ChapTarget;
 use crate::params::{Params, Wishes};
 
-/// What a target brings to every login.
+/// Policy of a target for every login.
 #[derive(Clone, Debug)]
 pub struct LoginPolicy {
-    /// What we ask for.
+    /// Operational parameters that the target wants.
     pub wishes: Wishes,
-    /// Tag of the portal group of the socket that the login came in by; told in the first response.
+    /// Tag of the portal group of the socket that accepted the login; sent in the first response.
     pub portal_group_tag: u16,
-    /// A name for people; told if there is one. At most 255 bytes, no NUL.
+    /// Human-readable alias, sent if there is one. At most 255 bytes, no NUL.
     pub target_alias: Option<String>,
     /// Commands that the initiator may send at once after the login: MaxCmdSN of the responses.
     pub command_window: u32,
-    /// Answer the private key of our own kind.
+    /// Answers the farlun private key.
     pub private_key: bool,
-    /// With it, nobody logs in without proving who they are.
+    /// CHAP settings; `None` admits initiators without authentication.
     pub chap: Option<ChapTarget>,
 }
 
@@ -35,33 +35,33 @@ impl Default for LoginPolicy {
     }
 }
 
-/// Who wants to come in, and to what.
+/// Initiator that requests a login, and the target it requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// Name of the initiator, as sent.
     pub initiator_name: String,
-    /// What the initiator calls itself for people.
+    /// Human-readable alias of the initiator.
     pub initiator_alias: Option<String>,
-    /// The target asked for, as sent; may be `None` only in a discovery session.
+    /// The requested target, as sent; may be `None` only in a discovery session.
     pub target_name: Option<String>,
     /// True for a discovery session.
     pub discovery: bool,
-    /// The initiator's part of the session id.
+    /// ISID: the initiator's part of the session identifier.
     pub isid: [u8; 6],
-    /// The connection id.
+    /// CID of the connection.
     pub cid: u16,
-    /// Proof given by now.
+    /// Authentication completed so far.
     pub proof: Proof,
 }
 
-/// Proof that an initiator has given of itself.
+/// Authentication state of an initiator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// Nothing yet: the security stage goes on.
+    /// Not authenticated: the security stage continues.
     Pending,
-    /// Nothing, since none is needed.
+    /// Not authenticated, since the target requires no authentication.
     NotNeeded,
-    /// The name of a CHAP user.
+    /// Authenticated under the name of a CHAP user.
     User(String),
 }
 
@@ -75,60 +75,59 @@ impl Proof {
     }
 }
 
-/// What a target knows beyond one connection; asked while a login goes on.
+/// Knowledge of a target beyond one connection, queried during a login.
 pub trait Directory {
-    /// May this candidate log in? Asked once, before anything is negotiated.
+    /// Decides the admission of a candidate. Called once, before any negotiation.
     ///
     /// # Errors
-    /// The status to refuse with, a value of [`wire::iscsi::login_status`]: `NOT_FOUND` for a target that
-    /// is not there, `AUTHORIZATION_FAILURE`, `SERVICE_UNAVAILABLE`, `OUT_OF_RESOURCES`, …
+    /// The status of the refusal, a value of [`wire::iscsi::login_status`]: `NOT_FOUND` for an unknown target,
+    /// `AUTHORIZATION_FAILURE`, `SERVICE_UNAVAILABLE`, `OUT_OF_RESOURCES`, …
     fn admit(&mut self, candidate: &Candidate) -> Result<(), Status>;
 
-    /// Fills a CHAP challenge with bytes that nobody can foresee and that never come again. Asked only
-    /// under a policy with CHAP.
+    /// Fills a CHAP challenge with unpredictable bytes that never repeat. Called only under a policy with CHAP.
     fn random(&mut self, bytes: &mut [u8]);
 
-    /// Session `tsih`, which a connection of this candidate is to join. Called when the names are known, as a rule before
-    /// they are proved, and again when all is agreed.
+    /// Session `tsih`, to be joined by a connection of this candidate. Called when the names are known, in most logins
+    /// before authentication, and again when the negotiation is complete.
     ///
     /// # Errors
-    /// The status to refuse with: `SESSION_DOES_NOT_EXIST` if no session of this initiator, ISID, target and user has
-    /// this handle, `TOO_MANY_CONNECTIONS` if it has as many as were agreed.
+    /// The status of the refusal: `SESSION_DOES_NOT_EXIST` if no session of this initiator, ISID, target and user has
+    /// this TSIH, `TOO_MANY_CONNECTIONS` if the session already has MaxConnections connections.
     fn join(&mut self, candidate: &Candidate, tsih: u16) -> Result<Existing, Status>;
 
-    /// A TSIH for the new session, not 0, which others cannot guess. Called once, when all is agreed.
+    /// A TSIH for the new session, not 0 and not predictable. Called once, when the negotiation is complete.
     ///
     /// # Errors
-    /// The status to refuse with: `OUT_OF_RESOURCES`, or `AUTHORIZATION_FAILURE` if another user has a session with these
-    /// names and this ISID.
+    /// The status of the refusal: `OUT_OF_RESOURCES`, or `AUTHORIZATION_FAILURE` if another user has a session with
+    /// these names and this ISID.
     fn assign_tsih(&mut self, candidate: &Candidate) -> Result<u16, Status>;
 }
 
-/// A session as a connection that joins it finds it.
+/// State of an existing session for a connection that joins it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Existing {
-    /// What was agreed for all connections.
+    /// Parameters negotiated for the session.
     pub params: Params,
     /// CmdSN of the next command.
     pub exp_cmd_sn: u32,
-    /// CmdSN of the last command that may come.
+    /// MaxCmdSN: the last CmdSN that the target accepts.
     pub max_cmd_sn: u32,
 }
 
 /// A login that succeeded, seen from the target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admitted {
-    /// Who came in.
+    /// The admitted initiator, with its names and identifiers.
     pub candidate: Candidate,
-    /// What was agreed.
+    /// Parameters in force.
     pub params: Params,
-    /// The handle of its session.
+    /// TSIH of the session.
     pub tsih: u16,
-    /// It is another connection of a session that was there.
+    /// The connection joins an existing session.
     pub joins: bool,
     /// CmdSN of the first command to come.
     pub exp_cmd_sn: u32,
-    /// The last MaxCmdSN that was told.
+    /// The last MaxCmdSN sent.
     pub max_cmd_sn: u32,
     /// StatSN of the next response on this connection.
     pub stat_sn: u32,

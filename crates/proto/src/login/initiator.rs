@@ -1,8 +1,9 @@
-//! The initiator's side of a login: says who we are, offers our wishes, follows the target through
-//! the stages (RFC 7143 sections 6.3, 11.12, 11.13).
+//! The initiator's side of a login: identifies the initiator, offers its wishes, follows the target through the stages
+//! (RFC 7143 sections 6.3, 11.12, 11.13).
 //!
-//! It logs in the first connection of a new session, or another one of a session that is there. What to do about a redirection or a refusal is
-//! the caller's; so is to try again without the private key when a peer drops the connection over it.
+//! It logs in the leading connection of a new session, or a further connection of an existing session. The caller
+//! handles redirections and refusals, and repeats the login without the private key if a peer drops the connection
+//! over that key.
 
 use wire::iscsi::{LoginRequest, LoginResponse, login_stage, login_status, text};
 
@@ -15,42 +16,42 @@ use crate::discovery::TargetAddress;
 use crate::keys::Key;
 use crate::params::{Digest, Params, Wishes};
 
-/// CmdSN of the first command of every session of ours.
+/// CmdSN of the first command of every session.
 const FIRST_CMD_SN: u32 = 1;
-/// The target of a discovery session in messages: it may admit to its sessions all the same.
+/// Name of the target in messages about a discovery session, which may fail where normal sessions are admitted.
 const DISCOVERY: &str = "discovery at the target";
 
-/// What a session is for.
+/// Type of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Session {
     /// SCSI commands to this target.
     Normal {
-        /// Its iSCSI name.
+        /// iSCSI name of the target.
         target_name: String,
     },
-    /// Asking which targets there are.
+    /// SendTargets alone.
     Discovery,
 }
 
-/// What an initiator wants of a login. Names are at most 223 bytes and hold no NUL; a target refuses others.
+/// Parameters of a login request. Names are at most 223 bytes and hold no NUL; a target refuses others.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What the session is for.
+    /// Type of the session.
     pub session: Session,
-    /// Our iSCSI name.
+    /// iSCSI name of the initiator.
     pub initiator_name: String,
-    /// What people call us.
+    /// Human-readable alias of the initiator.
     pub initiator_alias: Option<String>,
-    /// Our part of the session id; not all zero (tgt refuses that), and another one for each session
-    /// that we have with one target at a time.
+    /// ISID: the initiator's part of the session identifier; not all zero (tgt refuses that), and unique among the
+    /// simultaneous sessions with one target.
     pub isid: [u8; 6],
-    /// The connection id.
+    /// CID of the connection.
     pub cid: u16,
-    /// What we ask for.
+    /// Operational parameters that the initiator wants.
     pub wishes: Wishes,
-    /// How to pass the security stage.
+    /// Conduct in the security stage.
     pub security: Security,
-    /// Offer the private key of our own kind; only ever done in a normal session.
+    /// Offers the farlun private key; only effective in a normal session.
     pub private_key: bool,
 }
 
@@ -64,32 +65,32 @@ impl Request {
 /// A login that succeeded, seen from the initiator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedIn {
-    /// What was agreed.
+    /// Parameters in force.
     pub params: Params,
-    /// Our part of the session id.
+    /// ISID: the initiator's part of the session identifier.
     pub isid: [u8; 6],
-    /// The target's part of the session id.
+    /// TSIH: the target's part of the session identifier.
     pub tsih: u16,
-    /// The connection id.
+    /// CID of the connection.
     pub cid: u16,
     /// CmdSN of the first command to send.
     pub cmd_sn: u32,
     /// ExpStatSN of the first command to send.
     pub exp_stat_sn: u32,
-    /// ExpCmdSN as the target told it.
+    /// ExpCmdSN of the last response.
     pub exp_cmd_sn: u32,
-    /// MaxCmdSN as the target told it.
+    /// MaxCmdSN of the last response.
     pub max_cmd_sn: u32,
-    /// Tag of the portal group that serves us.
+    /// Tag of the portal group of this connection.
     pub target_portal_group_tag: Option<u16>,
-    /// What people call the target.
+    /// Human-readable alias of the target.
     pub target_alias: Option<String>,
 }
 
 /// The session that a further connection joins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Joined {
-    /// The target's part of the session id.
+    /// TSIH: the target's part of the session identifier.
     pub tsih: u16,
     /// CmdSN of the session's next command.
     pub cmd_sn: u32,
@@ -120,24 +121,24 @@ pub struct Initiator {
 }
 
 impl Initiator {
-    /// A login that is about to begin, and needs no challenge.
+    /// A login that is about to begin, without a challenge to the target.
     ///
     /// # Panics
-    /// If the target has to prove itself: see [`Initiator::with_random`].
+    /// If the target has to authenticate itself: see [`Initiator::with_random`].
     pub fn new(request: Request) -> Initiator {
         assert!(!request.security.is_mutual(), "mutual CHAP needs random bytes");
         Initiator::with_random(request, [0; RANDOM_BYTES])
     }
 
-    /// A login that is about to begin. `random` is what the target is challenged with: bytes that nobody can
-    /// foresee, and others for every login.
+    /// A login that is about to begin. `random` holds the bytes of the challenge to the target: unpredictable, and new
+    /// for every login.
     pub fn with_random(request: Request, random: [u8; RANDOM_BYTES]) -> Initiator {
         Initiator::begin(request, random, None)
     }
 
-    /// The login of a further connection, whose CID `request` holds, into a session with the same ISID. Only
-    /// what a connection has of its own is negotiated; all else in the outcome's parameters is default. Without
-    /// the security stage tgt does not look for the session and begins another one, so there always is one.
+    /// The login of a further connection, with the CID of `request`, into an existing session with the same ISID. Only
+    /// keys of a connection are negotiated; all other parameters of the outcome are defaults. Without the security
+    /// stage tgt does not look for the session and begins another one, so the security stage is never skipped.
     pub fn joining(mut request: Request, random: [u8; RANDOM_BYTES], joined: Joined) -> Initiator {
         if matches!(request.security, Security::Skip) {
             request.security = Security::OfferNone;
@@ -186,7 +187,7 @@ impl Initiator {
     /// Takes a login response with its data segment.
     ///
     /// # Errors
-    /// The login is over: refused, redirected, or the peer is not to be understood.
+    /// The login has failed: refused, redirected, or a protocol violation of the peer.
     pub fn handle_response(&mut self, response: &LoginResponse, data: &[u8]) -> Result<(), LoginError> {
         if self.is_over {
             return Err(Violation::AfterEnd.into());
@@ -196,7 +197,7 @@ impl Initiator {
         result
     }
 
-    /// What came of it, once the full feature phase is reached.
+    /// Result of the login, once the full feature phase is reached.
     pub fn outcome(&self) -> Option<&LoggedIn> {
         self.outcome.as_ref()
     }
@@ -214,7 +215,7 @@ impl Initiator {
         self.check_header(response)?;
         self.exp_stat_sn = response.stat_sn.wrapping_add(1);
         if self.outbox.is_pending() {
-            // The target waits for the rest of our text, and says nothing meanwhile (6.2).
+            // The target waits for the rest of the request text and sends an empty response meanwhile (6.2).
             if !data.is_empty() || response.transit || response.is_continued {
                 return Err(Violation::Flags("an answer before the end of the question").into());
             }
@@ -245,8 +246,8 @@ impl Initiator {
             None => false,
         };
         if response.transit {
-            // LIO offers `IFMarker=No` along with the end of the stage; there is no room for our
-            // answer, and no need of one as long as it changes nothing.
+            // LIO offers `IFMarker=No` along with the end of the stage; an answer could no longer be sent, and none is
+            // needed as long as the answer would change nothing.
             if must_tell {
                 return Err(Violation::LateOffer.into());
             }
@@ -272,11 +273,11 @@ impl Initiator {
         if response.is_continued && response.transit {
             return Err(Violation::Flags("a response with both C and T"));
         }
-        // When we ask to leave, it is for the next stage; a target may grant that stage and no other.
+        // A transit request is for the next stage; a target may grant that stage and no other.
         if response.transit && response.nsg != self.next_stage() {
             return field("NSG", response.nsg, self.next_stage());
         }
-        // A target may take the connection for another session, which has numbers of its own.
+        // A target may assign the connection to another session, with CmdSNs of its own.
         if let Some(Joined { tsih, .. }) = self.joined
             && response.tsih != tsih
         {
@@ -286,7 +287,7 @@ impl Initiator {
         Ok(())
     }
 
-    /// Takes what the target says about itself out of the pairs.
+    /// Removes the target's statements about itself from the pairs and stores them.
     fn note_target(&mut self, pairs: &mut Vec<Pair>) -> Result<(), Violation> {
         if let Some(value) = take_key(pairs, Key::TargetPortalGroupTag.name())? {
             let tag = text::number(&value).ok().and_then(|tag| u16::try_from(tag).ok());
@@ -299,7 +300,7 @@ impl Initiator {
         if let Some(alias) = take_key(pairs, Key::TargetAlias.name())? {
             self.target_alias = Some(alias.chars().take(255).collect());
         }
-        // An address belongs to a redirection; elsewhere it is of no use to us.
+        // An address belongs to a redirection; elsewhere it has no use.
         pairs.retain(|(name, _)| name != Key::TargetAddress.name());
         Ok(())
     }
@@ -373,7 +374,7 @@ impl Initiator {
         Ok(())
     }
 
-    /// Who we are and what for: the first text of a login.
+    /// Writes the first text of a login: names of both sides and the session type.
     fn introduce(&mut self) {
         let (out, request) = (&mut self.outbox, &self.request);
         out.push(Key::InitiatorName.name(), &request.initiator_name);
@@ -392,7 +393,7 @@ impl Initiator {
         }
     }
 
-    /// Says what there is to say at the beginning of a stage.
+    /// Writes the opening text of a stage.
     fn open_stage(&mut self) {
         self.security = None;
         if self.stage == login_stage::SECURITY {
@@ -426,7 +427,7 @@ impl Initiator {
     }
 }
 
-/// For a login that comes to nothing over digests: the peer may do without, and breaks no rule by it.
+/// Error of a login that fails over digests: a peer may refuse digests without violating the protocol.
 fn without_digests(violation: Violation) -> LoginError {
     match violation {
         Violation::Unagreed { key, value } => LoginError::Digests { key, value: value.to_owned() },

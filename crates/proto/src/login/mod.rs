@@ -1,10 +1,9 @@
 //! The login phase of both sides, without sockets and without a clock (RFC 7143 sections 6.2, 6.3,
 //! 11.12, 11.13).
 //!
-//! Each machine takes the peer's PDUs by `handle_*`, gives its own by `poll_transmit`, and has an
-//! `outcome` once the full feature phase is reached. Neither knows time: a peer that says nothing
-//! is the caller's to give up on. Numbers: a login request is immediate, so it does not advance
-//! CmdSN; the CmdSN that it carries is the one of the first command after the login.
+//! `handle_*` takes the PDUs of the peer, `poll_transmit` yields the PDUs to send, and `outcome` is set once the full
+//! feature phase is reached. Neither side has a clock: the caller ends the login with a silent peer. Sequence numbers:
+//! a login request is immediate and does not advance CmdSN; its CmdSN is that of the first command after the login.
 
 mod chap;
 mod directory;
@@ -45,7 +44,7 @@ pub const KEYS_PER_TEXT: usize = 256;
 /// The most PDUs that one side may send in one login.
 pub const ROUNDS: u32 = 64;
 
-/// How a target answers a login: the two status bytes of RFC 7143 section 11.13.5.
+/// Status of a Login Response: the two status bytes of RFC 7143 section 11.13.5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
     /// 0 success, 1 redirection, 2 initiator error, 3 target error.
@@ -74,47 +73,46 @@ impl fmt::Display for Status {
     }
 }
 
-/// Why a login came to nothing.
+/// Failure of a login.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoginError {
-    /// The target said no. On the target's side: we said no, and the response that says so waits in
-    /// `poll_transmit`.
+    /// The target refused the login. On the target's side: the response with the refusal waits in `poll_transmit`.
     #[error("login refused: {status}{}{reason}", if .reason.is_empty() { "" } else { ": " })]
     Refused {
-        /// What the response carries.
+        /// Status of the response.
         status: Status,
-        /// What was found and what to do, for people; may be empty.
+        /// Value found and remedy, for people; may be empty.
         reason: String,
     },
-    /// The target said no before it sent a CHAP challenge: name and secret are not the reason.
+    /// The target refused the login before it sent a CHAP challenge: name and secret are not the cause.
     #[error("login refused: {status}: {step} before it saw a CHAP name or secret")]
     Unchallenged {
         /// Status of the response.
         status: Status,
         /// Step that was refused.
         step: String,
-        /// It was the choice of algorithms.
+        /// The refused step was the choice of algorithms.
         is_choice: bool,
     },
-    /// We insist on digests, and the target agrees to none.
+    /// The initiator insists on digests, and the target agrees to none.
     #[error(
         "the target refuses digests: {key}={value} is all that it agrees to; --digest prefer goes without them"
     )]
     Digests {
-        /// Which digest.
+        /// Key of the digest.
         key: &'static str,
         /// The value that would be in force, shortened.
         value: String,
     },
-    /// The target is elsewhere; the caller logs in again there.
+    /// Redirection; the caller logs in again at the new address.
     #[error("the target has moved to {address}")]
     Redirected {
-        /// Where to go.
+        /// The new address.
         address: TargetAddress,
         /// True if the new address replaces the old one for good (status 0x0102).
         permanent: bool,
     },
-    /// The peer broke the protocol; the connection is to be closed.
+    /// Protocol violation of the peer; the connection is to be closed.
     #[error("the peer broke the login protocol: {0}")]
     Protocol(Violation),
 }
@@ -135,28 +133,28 @@ impl From<Violation> for LoginError {
     }
 }
 
-/// What a peer did that the login phase does not allow. A target answers it with status 0x0200.
+/// Violation of the login protocol by a peer. A target answers with status 0x0200.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// Text that is not a row of `key=value` pairs.
     #[error("bad text: {0}")]
     Text(#[from] wire::iscsi::text::TextError),
-    /// More text than is reasonable.
+    /// More text than the limit.
     #[error("{found} bytes of text in one exchange, at most {TEXT_BYTES} are taken")]
     TextBytes {
         /// Bytes so far.
         found: usize,
     },
-    /// More keys than is reasonable.
+    /// More keys than the limit.
     #[error("more than {KEYS_PER_TEXT} keys in one exchange")]
     Keys,
-    /// No end in sight.
+    /// More login PDUs than the limit.
     #[error("no end after {ROUNDS} login PDUs")]
     Rounds,
     /// A key was offered or stated a second time (RFC 7143 section 6.3).
     #[error("{0} came twice")]
     Twice(&'static str),
-    /// A key in a stage where it may not be.
+    /// A key in a stage that excludes the key.
     #[error("{0} may not be negotiated in the security stage")]
     Stage(&'static str),
     /// A value that cannot be offered or stated.
@@ -172,24 +170,24 @@ pub enum Violation {
     Answer {
         /// The key.
         key: &'static str,
-        /// What we offered.
+        /// The offered value.
         offered: String,
         /// The value found, shortened.
         value: String,
     },
-    /// The target offers a value that we would change in the response that ends the stage, so that
-    /// nobody can tell it.
+    /// The target offers a value that needs an answer in the response that ends the stage, where no answer can be
+    /// sent.
     #[error("a key that needs an answer came in the response that ends the stage")]
     LateOffer,
-    /// FirstBurstLength was agreed above MaxBurstLength (RFC 7143 section 13.14).
+    /// FirstBurstLength was negotiated above MaxBurstLength (RFC 7143 section 13.14).
     #[error("FirstBurstLength {first} is above MaxBurstLength {max}")]
     Bursts {
-        /// Bytes agreed for the first burst.
+        /// FirstBurstLength, in bytes.
         first: u32,
-        /// Bytes agreed for any burst.
+        /// MaxBurstLength, in bytes.
         max: u32,
     },
-    /// What came of a key is not among the values that we take.
+    /// The negotiated value of a key is not acceptable to this side.
     #[error("{key}={value} is all that the peer agrees to, and we insist on another value")]
     Unagreed {
         /// The key.
@@ -202,15 +200,15 @@ pub enum Violation {
     Field {
         /// Name of the field.
         field: &'static str,
-        /// What it is.
+        /// Value found.
         found: u32,
-        /// What it should be.
+        /// Value expected.
         expected: u32,
     },
-    /// C together with T, text where none may be, a stage that does not follow.
+    /// Inconsistent flags: C together with T, text in a PDU that must be empty, a stage out of order.
     #[error("{0}")]
     Flags(&'static str),
-    /// A redirection that names no place that can be reached.
+    /// A redirection without a usable address.
     #[error("redirection without a usable TargetAddress")]
     Redirection,
     /// A PDU after the end of the login.
@@ -218,7 +216,7 @@ pub enum Violation {
     AfterEnd,
 }
 
-/// A value as an error shows it: never more than 64 bytes of the peer's text.
+/// A value for an error message: never more than 64 characters of the peer's text.
 fn shortened(value: &str) -> String {
     value.chars().take(64).flat_map(char::escape_default).collect()
 }

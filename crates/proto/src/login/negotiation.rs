@@ -1,8 +1,8 @@
-//! The operational negotiation, the same for both sides: offers, answers, and the parameters that
-//! come of them (RFC 7143 sections 6.2, 6.3.3 and 13).
+//! Operational negotiation, the same for both sides: offers, answers, and the resulting parameters (RFC 7143 sections
+//! 6.2, 6.3.3 and 13).
 //!
-//! It does not know PDUs and stages beyond "security or not"; names, session type and the other keys
-//! that say who is there are taken out by the machines before.
+//! PDUs and stages are unknown here, except for "security or not"; the callers first remove names, session type and the
+//! other keys that identify a side.
 
 use super::text::{Outbox, Pair};
 use super::{Violation, shortened};
@@ -38,9 +38,9 @@ pub(super) struct Negotiation {
     is_initiator: bool,
     is_discovery: bool,
     private_key: bool,
-    /// The session is there already: only what each connection has of its own is offered.
+    /// The session exists already: only keys of a connection are offered.
     is_joining: bool,
-    /// Our offers without an answer yet.
+    /// Offers of this side without an answer yet.
     open: Vec<(Key, Wish)>,
     /// One bit per [`Key`] that was offered, answered or stated by the peer.
     settled: u64,
@@ -67,12 +67,12 @@ impl Negotiation {
         }
     }
 
-    /// The same for another connection of a session, whose keys were settled by its first one.
+    /// The same for a further connection of a session: its leading connection has settled the session keys.
     pub(super) fn joining(self) -> Negotiation {
         Negotiation { is_joining: true, private_key: false, ..self }
     }
 
-    /// Offers everything that our wishes concern.
+    /// Offers every key that has a wish.
     pub(super) fn offer(&mut self, out: &mut Outbox) {
         for &key in OFFERS {
             let is_short = self.is_discovery || self.is_joining;
@@ -99,7 +99,7 @@ impl Negotiation {
         }
     }
 
-    /// States the longest data segment that we take; once, and nobody answers it.
+    /// States the longest data segment that this side accepts; once, since a statement has no answer.
     pub(super) fn state_segment_len(&mut self, out: &mut Outbox) {
         if !core::mem::replace(&mut self.stated_segment_len, true) {
             let len = self.wishes.max_recv_data_segment_len;
@@ -108,11 +108,10 @@ impl Negotiation {
         }
     }
 
-    /// Takes answers to our offers and answers the peer's own.
+    /// Takes answers to the offers of this side and answers the offers of the peer.
     ///
-    /// Keys on which others depend are looked at first, whatever their order in the text; the answers
-    /// keep the order of the offers. True if the peer must hear of an answer, because it is another
-    /// value than the one offered.
+    /// Keys that others depend on are processed first, in any order of the text; the answers keep the order of the
+    /// offers. Returns true if the peer must receive an answer, because the answer differs from the offered value.
     pub(super) fn receive(
         &mut self,
         pairs: &[Pair],
@@ -126,7 +125,7 @@ impl Negotiation {
             let (name, value) = &pairs[i];
             answers[i] = match Key::from_name(name) {
                 Some(key) => self.receive_one(key, value, in_security)?,
-                // The answer to nothing that we offered: there is no sense in answering it again.
+                // An answer to a key that was not offered: answering again would serve no purpose.
                 None if value == constant::NOT_UNDERSTOOD => None,
                 None => Some(constant::NOT_UNDERSTOOD.to_owned()),
             };
@@ -150,7 +149,7 @@ impl Negotiation {
                 self.apply(key, &Value::Bool(value));
             }
         }
-        // A key that was refused, or never offered, keeps its default, which may be what we do not take.
+        // A refused key, or one never offered, keeps its default, which this side may not accept.
         let digests = [
             (Key::HeaderDigest, self.params.header_digest, self.wishes.header_digests),
             (Key::DataDigest, self.params.data_digest, self.wishes.data_digests),
@@ -162,7 +161,7 @@ impl Negotiation {
         }
         let (first, max) = (self.params.first_burst_len, self.params.max_burst_len);
         if first > max {
-            // One that was answered as irrelevant is the default, which nobody asked for.
+            // A key answered as irrelevant has its default, which neither side chose.
             if self.is_settled(Key::FirstBurstLength) && !self.is_irrelevant(Key::FirstBurstLength) {
                 return Err(Violation::Bursts { first, max });
             }
@@ -206,8 +205,8 @@ impl Negotiation {
         if misplaced {
             return Ok(Some(constant::REJECT.to_owned()));
         }
-        // What the first connection settled for the session is not for others to say (section 13, LO). tgt says it
-        // nevertheless, and says it again after a Reject; what it says of the session then counts for nothing.
+        // Session keys settled by the leading connection must not change (section 13, LO). tgt sends them nevertheless,
+        // and again after a Reject; its values for session keys are then ignored.
         if self.is_joining && !self.is_initiator && spec.when == Use::Leading {
             return Ok(Some(constant::REJECT.to_owned()));
         }
@@ -228,7 +227,7 @@ impl Negotiation {
         }
     }
 
-    /// Only a target answers the private key, and only with the other side's consent: it was offered.
+    /// Answers the private key. Only a target answers, and only an initiator that offered the key.
     fn answer_peer(&mut self, value: &str) -> String {
         if !self.private_key {
             return constant::NOT_UNDERSTOOD.to_owned();
@@ -237,14 +236,14 @@ impl Negotiation {
         SOFTWARE.to_owned()
     }
 
-    /// Sections 13.2 to 13.24: session keys mean nothing in a discovery session, and a first burst
-    /// nothing where no unsolicited data may be sent.
+    /// Sections 13.2 to 13.24: session keys mean nothing in a discovery session, and a first burst nothing without
+    /// unsolicited data.
     fn is_irrelevant(&self, key: Key) -> bool {
         let no_first_burst = self.params.initial_r2t && !self.params.immediate_data;
         (self.is_discovery && !key.spec().in_discovery) || (key == Key::FirstBurstLength && no_first_burst)
     }
 
-    /// What we want of a key, as the one who offers or the one who answers.
+    /// Wish for a key, in an offer or in an answer.
     fn wish(&self, key: Key, is_offer: bool) -> Wish {
         let wishes = &self.wishes;
         match key {
@@ -300,7 +299,7 @@ impl Negotiation {
         }
     }
 
-    /// Marks a key as dealt with; a second time is a violation (6.3), except for TargetAddress (13.8).
+    /// Marks a key as settled; a second time is a violation (6.3), except for TargetAddress (13.8).
     fn settle(&mut self, key: Key) -> Result<(), Violation> {
         if self.is_settled(key) && key != Key::TargetAddress {
             return Err(Violation::Twice(key.name()));

@@ -1,7 +1,7 @@
-//! The security stage (RFC 7143 sections 6.3.2 and 12): which authentication method, and its steps.
+//! The security stage (RFC 7143 sections 6.3.2 and 12): negotiation of the authentication method, and its steps.
 //!
-//! The machines of both sides hand every pair of the stage to this file and get back those that are not
-//! its own. A failure looks the same whatever was wrong: status 0x0201 after the last step.
+//! Initiator and target pass every pair of the stage to this module and get back the pairs of other keys. All failures
+//! look alike to the peer: status 0x0201 after the last step.
 
 use wire::iscsi::login_status;
 
@@ -11,29 +11,30 @@ use super::text::{Outbox, Pair, take_key};
 use super::{LoginError, Status, Violation, shortened};
 use crate::keys::{Answer, Key, Kind, Reply, Value, Wish, answer, reply};
 
-/// How an initiator goes through the security stage.
+/// Conduct of an initiator in the security stage.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Security {
-    /// Begin with the operational stage. One round trip less; this is what libiscsi does without a
-    /// password, so tgt, LIO and SPDK take it. A target that wants a password answers 0x0201.
+    /// Begins with the operational stage. One round trip less; libiscsi does the same without a password, so tgt, LIO
+    /// and SPDK accept it. A target that requires a password answers 0x0201.
     #[default]
     Skip,
-    /// Pass through the stage with `AuthMethod=None`, as open-iscsi does.
+    /// Passes through the stage with `AuthMethod=None`, as open-iscsi does.
     OfferNone,
-    /// Prove who we are by CHAP, and let the target prove itself if its credentials are there. A target
-    /// that wants no proof is refused; only a discovery session, which tells it nothing, goes on.
+    /// Authenticates the initiator by CHAP, and the target too if its credentials are present. A target that requires
+    /// no authentication is refused; only a discovery session, which reveals nothing to the target, continues.
     Chap(Box<ChapInitiator>),
 }
 
 impl Security {
-    /// Whether the target is asked to prove itself, which takes a challenge of ours.
+    /// Returns true if the target must authenticate itself, which takes a challenge of the initiator.
     pub fn is_mutual(&self) -> bool {
         matches!(self, Security::Chap(chap) if chap.is_mutual())
     }
 
-    /// Offers SHA-256 no longer; false if it was not offered together with others. tgt takes its
-    /// number for SHA-1 and refuses the longer response with status 0x0200, where a wrong secret has 0x0201.
-    /// Whoever could bring this about could as well have chosen the weakest algorithm of the offer.
+    /// Removes SHA-256 from the offer; returns false if it was not offered together with others. tgt takes its CHAP_A
+    /// code for SHA-1 and refuses the longer response with status 0x0200, where a wrong secret has 0x0201. An attacker
+    /// gains nothing: an attacker able to cause this refusal could as well have chosen the weakest algorithm of the
+    /// offer.
     pub fn leave_out_sha256(&mut self) -> bool {
         match self {
             Security::Chap(chap) if chap.algorithms.len() > 1 => {
@@ -45,8 +46,8 @@ impl Security {
         }
     }
 
-    /// Offers MD5 alone; false if it was not offered together with others. Some targets refuse every list that does not
-    /// begin with it. As above, nobody gains by bringing this about.
+    /// Offers MD5 alone; returns false if it was not offered together with others. Some targets refuse every list that
+    /// does not begin with MD5. As in [`Security::leave_out_sha256`], an attacker gains nothing.
     pub fn offer_md5_alone(&mut self) -> bool {
         match self {
             Security::Chap(chap)
@@ -59,7 +60,7 @@ impl Security {
         }
     }
 
-    /// Proves nothing any more; false if nothing was to be proved, or the target was to prove itself too.
+    /// Removes CHAP; returns false if CHAP was not used, or was mutual.
     pub fn leave_out_chap(&mut self) -> bool {
         let is_one_way = matches!(self, Security::Chap(chap) if !chap.is_mutual());
         if is_one_way {
@@ -69,7 +70,7 @@ impl Security {
     }
 }
 
-/// The initiator's part.
+/// The initiator's side of the security stage.
 #[derive(Debug)]
 pub(super) struct Offerer {
     methods: Wish,
@@ -78,7 +79,7 @@ pub(super) struct Offerer {
     waits_for: Awaited,
 }
 
-/// What the target owes.
+/// The next text expected of the target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Awaited {
     Method,
@@ -107,7 +108,7 @@ impl Offerer {
         Offerer { methods, chap, random, waits_for: Awaited::Method }
     }
 
-    /// The error of a refusal by `peer`, if no challenge has come yet.
+    /// The error of a refusal by `peer`, if no challenge has been received yet.
     pub(super) fn unchallenged(&self, status: Status, peer: &str) -> Option<LoginError> {
         let chap = self.chap.as_ref()?;
         let (step, is_choice) = match self.waits_for {
@@ -118,17 +119,17 @@ impl Offerer {
         Some(LoginError::Unchallenged { status, step, is_choice })
     }
 
-    /// Whether our next request may ask to leave the stage.
+    /// Returns true if the next request may ask to leave the stage.
     pub(super) fn may_leave(&self) -> bool {
         self.chap.is_none() || matches!(self.waits_for, Awaited::Proof(_) | Awaited::Nothing)
     }
 
-    /// Whether the target may end the stage: it has proved what it had to.
+    /// Returns true if the target may end the stage: its authentication is complete, if required.
     pub(super) fn is_done(&self) -> bool {
         self.chap.is_none() || self.waits_for == Awaited::Nothing
     }
 
-    /// Takes the keys of the stage out of `pairs` and says what comes next.
+    /// Removes the keys of the stage from `pairs` and writes the next step to `out`.
     pub(super) fn receive(&mut self, pairs: &mut Vec<Pair>, out: &mut Outbox) -> Result<(), LoginError> {
         let method = take_key(pairs, Key::AuthMethod.name())?;
         let steps = Steps::take(pairs)?;
@@ -204,7 +205,7 @@ impl Offerer {
     }
 }
 
-/// The target's part.
+/// The target's side of the security stage.
 #[derive(Debug)]
 pub(super) struct Responder {
     chap: Option<ChapTarget>,
@@ -213,13 +214,13 @@ pub(super) struct Responder {
 
 #[derive(Debug)]
 enum State {
-    /// Nothing was agreed.
+    /// No method negotiated.
     Begin,
-    /// CHAP was agreed.
+    /// CHAP negotiated.
     Method,
-    /// This was asked.
+    /// Challenge sent, with the chosen algorithm.
     Challenged(Algorithm, Challenge),
-    /// The stage is over; with the name of the CHAP user, if a proof was needed.
+    /// End of the stage; with the name of the CHAP user, if authentication was required.
     Done(Option<String>),
 }
 
@@ -228,12 +229,12 @@ impl Responder {
         Responder { chap, state: State::Begin }
     }
 
-    /// Whether the initiator may leave the stage, or begin after it.
+    /// Returns true if the initiator may leave the stage, or begin after it.
     pub(super) fn is_done(&self) -> bool {
         self.chap.is_none() || matches!(self.state, State::Done(_))
     }
 
-    /// Proof given by now.
+    /// Authentication completed so far.
     pub(super) fn proof(&self) -> Proof {
         match (&self.chap, &self.state) {
             (None, _) => Proof::NotNeeded,
@@ -242,18 +243,18 @@ impl Responder {
         }
     }
 
-    /// Whether a method was agreed, where one is needed.
+    /// Returns true if a method was negotiated or none is required.
     pub(super) fn is_begun(&self) -> bool {
         self.chap.is_none() || !matches!(self.state, State::Begin)
     }
 
-    /// For an initiator that leaves the stage, or begins after it, without proof.
+    /// Error for an initiator that leaves the stage, or begins after it, without authentication.
     pub(super) fn no_proof() -> LoginError {
         failure("the initiator offers no CHAP, which is needed here".to_owned())
     }
 
-    /// Answers the keys of the stage and takes them out of `pairs`. An initiator that offers no method
-    /// has chosen none. `random` fills a slice with random bytes.
+    /// Answers the keys of the stage and removes them from `pairs`. An initiator that offers no method has chosen none.
+    /// `random` fills a slice with random bytes.
     pub(super) fn receive(
         &mut self,
         pairs: &mut Vec<Pair>,
@@ -356,7 +357,7 @@ impl Steps {
         })
     }
 
-    /// Nothing is due, so nothing may be there.
+    /// Returns an error if any CHAP key is present where none is expected.
     fn expect_none(&self) -> Result<(), LoginError> {
         let there = [&self.a, &self.i, &self.c, &self.n, &self.r].iter().any(|value| value.is_some());
         if there { Err(failure("CHAP keys out of order".to_owned())) } else { Ok(()) }

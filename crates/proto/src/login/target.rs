@@ -1,8 +1,8 @@
-//! The target's side of a login: checks the stages, asks a directory who may come in, answers every
-//! key, and ends with a new session or a refusal (RFC 7143 sections 6.3, 11.12, 11.13).
+//! The target's side of a login: checks the stages, queries a directory for admission, answers every key, and ends with
+//! a new session or a refusal (RFC 7143 sections 6.3, 11.12, 11.13).
 //!
-//! It does not hold sessions. Reinstatement (a login with the names and ISID of a session that is
-//! still there, section 6.3.5) is the caller's: it compares the outcome with its sessions.
+//! It does not hold sessions. The caller handles reinstatement (a login with the names and ISID of an existing session,
+//! section 6.3.5): it compares the outcome with its sessions.
 
 use wire::iscsi::{LoginRequest, LoginResponse, login_stage, login_status};
 
@@ -38,7 +38,7 @@ pub struct Target {
     is_closed: bool,
 }
 
-/// Header fields that stay the same through a login (11.12.5 to 11.12.8), and our StatSN.
+/// Header fields that stay constant through a login (11.12.5 to 11.12.8), and the next StatSN.
 #[derive(Clone, Copy, Debug)]
 struct Header {
     isid: [u8; 6],
@@ -49,7 +49,7 @@ struct Header {
 }
 
 impl Target {
-    /// A connection on which nothing has been said yet.
+    /// A connection without any PDU yet.
     pub fn new(policy: LoginPolicy) -> Target {
         Target {
             security: Responder::new(policy.chap.clone()),
@@ -70,7 +70,7 @@ impl Target {
     /// Takes a login request with its data segment and prepares the response.
     ///
     /// # Errors
-    /// [`LoginError::Refused`] when the login is over: the response that says so still waits in
+    /// [`LoginError::Refused`] when the login is over: the response with the refusal still waits in
     /// [`poll_transmit`](Target::poll_transmit). [`LoginError::Protocol`] for a request after the end.
     pub fn handle_request(
         &mut self,
@@ -92,8 +92,8 @@ impl Target {
         })
     }
 
-    /// Any other PDU before the end of the login: status 0x020b, or silence if it is the first one
-    /// (RFC 7143 section 6.3). `itt` is that of the PDU.
+    /// Any other PDU before the end of the login: status 0x020b, or silence if it is the first PDU (RFC 7143 section
+    /// 6.3). `itt` is the task tag of the PDU.
     pub fn handle_other(&mut self, itt: u32) {
         let is_first = self.header.is_none();
         if self.is_closed || is_first || self.outcome.is_some() {
@@ -120,7 +120,7 @@ impl Target {
         self.outcome.as_ref()
     }
 
-    /// True when nothing more will come of this connection.
+    /// Returns true when the connection will have no more output.
     pub fn is_closed(&self) -> bool {
         self.is_closed
     }
@@ -137,7 +137,7 @@ impl Target {
         }
         self.check_header(request)?;
         if self.outbox.is_pending() {
-            // The rest of an answer: the initiator asks for it with empty requests (6.2).
+            // The rest of an answer: the initiator requests it with empty requests (6.2).
             if !data.is_empty() || request.is_continued {
                 return Err(Violation::Flags("text in a request that asks for the rest of an answer").into());
             }
@@ -201,8 +201,8 @@ impl Target {
                 tsih: request.tsih,
                 cid: request.cid,
                 cmd_sn: request.cmd_sn,
-                // Any first StatSN is good; the one that the initiator names suits those that do
-                // not take it from the response.
+                // Any first StatSN is valid; the value that the initiator expects suits initiators that do not take it
+                // from the response.
                 stat_sn: request.exp_stat_sn,
             });
             return Ok(());
@@ -225,7 +225,7 @@ impl Target {
         Ok(())
     }
 
-    /// The first text says who comes and what for (6.3, 13.4, 13.5, 13.21).
+    /// Takes the first text: initiator, session type and target (6.3, 13.4, 13.5, 13.21).
     fn identify(
         &mut self,
         request: &LoginRequest,
@@ -237,7 +237,7 @@ impl Target {
         let session_type = stated(pairs, Key::SessionType)?;
         let target_name = stated(pairs, Key::TargetName)?.filter(|name| !name.is_empty());
         let Some(initiator_name) = initiator_name else { return Err(missing("InitiatorName")) };
-        // Nobody may have such a name (RFC 3722), and people read it in lines of text.
+        // RFC 3722 forbids such names, and log lines must stay intact.
         if initiator_name.contains(char::is_control) {
             return Err(LoginError::Refused {
                 status: Status::new(login_status::INITIATOR_ERROR),
@@ -281,7 +281,7 @@ impl Target {
             self.joined = Some(join(directory, &candidate, request.tsih)?);
         }
         if !discovery {
-            // Section 13.9: the tag is told in the first response.
+            // Section 13.9: the first response carries the tag.
             self.outbox.push(Key::TargetPortalGroupTag.name(), &self.policy.portal_group_tag.to_string());
             if let Some(alias) = &self.policy.target_alias {
                 self.outbox.push(Key::TargetAlias.name(), alias);
@@ -296,7 +296,7 @@ impl Target {
         Ok(())
     }
 
-    /// The security stage has come so far. A user that has proved itself may be bound to other initiators than this one.
+    /// Stores the authentication reached. A user may be bound to initiator names other than the one in this login.
     fn note_proof(&mut self) -> Result<(), LoginError> {
         let (Some((candidate, _)), Some(chap)) = (&mut self.who, &self.policy.chap) else { return Ok(()) };
         candidate.proof = self.security.proof();
@@ -313,12 +313,12 @@ impl Target {
         }
     }
 
-    /// Sends the next segment of what we have to say, and with the last one agrees to leave the stage.
+    /// Sends the next segment of the response text, and with the last one agrees to leave the stage.
     fn respond(&mut self, request: &LoginRequest, directory: &mut dyn Directory) -> Result<(), LoginError> {
         let (segment, is_continued) = self.outbox.segment();
         let mut response = self.response(request);
         response.is_continued = is_continued;
-        // The stage lasts until the initiator has proved itself, however soon it wants to leave.
+        // The stage lasts until the initiator is authenticated, even if its request asks to leave earlier.
         let may_leave = self.stage != login_stage::SECURITY || self.security.is_done();
         response.transit = request.transit && !is_continued && may_leave;
         let mut agreed = None;
@@ -363,7 +363,7 @@ impl Target {
     fn response(&self, request: &LoginRequest) -> LoginResponse {
         let cmd_sn = self.header.map_or(request.cmd_sn, |header| header.cmd_sn);
         let max_cmd_sn = cmd_sn.wrapping_add(self.policy.command_window.max(1)).wrapping_sub(1);
-        // A session that is there has its own window.
+        // An existing session has its own window.
         let window = self.joined.as_ref().map(|joined| (joined.exp_cmd_sn, joined.max_cmd_sn));
         let (exp_cmd_sn, max_cmd_sn) = window.unwrap_or((cmd_sn, max_cmd_sn));
         LoginResponse {
@@ -393,7 +393,7 @@ impl Target {
         self.transmit = Some((response, data));
     }
 
-    /// The end: with a class other than 0 the numbers and stages mean nothing (11.13.3 to 11.13.5).
+    /// Ends the login: with a class other than 0 the numbers and stages mean nothing (11.13.3 to 11.13.5).
     fn refuse(&mut self, itt: u32, isid: [u8; 6], status: Status) {
         self.is_closed = true;
         self.outcome = None;

@@ -8,7 +8,7 @@ use super::{KEYS_PER_TEXT, SEGMENT_BYTES, TEXT_BYTES, Violation};
 /// One `key=value`.
 pub(super) type Pair = (String, String);
 
-/// Gathers what the peer says until the C bit is off.
+/// Collects the text of the peer until the C bit is off.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     bytes: Vec<u8>,
@@ -28,7 +28,7 @@ impl Inbox {
         self.bytes.capacity()
     }
 
-    /// The pairs of everything gathered; the inbox is empty afterwards.
+    /// The pairs of all collected text; the inbox is empty afterwards.
     pub(super) fn take(&mut self) -> Result<Vec<Pair>, Violation> {
         let bytes = core::mem::take(&mut self.bytes);
         let mut found = Vec::new();
@@ -43,7 +43,7 @@ impl Inbox {
     }
 }
 
-/// What we have to say, cut to the segments of login PDUs.
+/// Text to send, cut to the segments of login PDUs.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     bytes: Vec<u8>,
@@ -51,8 +51,8 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// A NUL in a name that somebody configured would end the value early: it is left out, and the
-    /// peer will not know the name.
+    /// Appends a pair. A NUL in a configured name would end the value early: it is left out, and the peer will not know
+    /// the name.
     pub(super) fn push(&mut self, key: &str, value: &str) {
         TextWriter::new(&mut self.bytes).push(key, &value.replace('\0', ""));
     }
@@ -61,12 +61,12 @@ impl Outbox {
         self.bytes.capacity()
     }
 
-    /// True while something waits to be sent.
+    /// Returns true while text waits to be sent.
     pub(super) fn is_pending(&self) -> bool {
         self.sent < self.bytes.len()
     }
 
-    /// The next segment, and whether more follow it (the C bit).
+    /// The next segment, and true if more follow it (the C bit).
     pub(super) fn segment(&mut self) -> (Vec<u8>, bool) {
         let end = self.bytes.len().min(self.sent + SEGMENT_BYTES);
         let segment = self.bytes[self.sent..end].to_vec();
@@ -79,7 +79,7 @@ impl Outbox {
     }
 }
 
-/// Takes the pair of this key out of `pairs`; a second one is a violation.
+/// Removes the pair of this key from `pairs`; a second one is a violation.
 pub(super) fn take_key(pairs: &mut Vec<Pair>, key: &'static str) -> Result<Option<String>, Violation> {
     let Some(index) = pairs.iter().position(|(name, _)| name == key) else { return Ok(None) };
     let (_, value) = pairs.remove(index);

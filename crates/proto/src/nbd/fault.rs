@@ -16,7 +16,7 @@ pub enum NbdFault {
     TooLong {
         /// The message.
         what: &'static str,
-        /// Its length.
+        /// Length found.
         found_bytes: u32,
         /// The limit.
         limit_bytes: u32,

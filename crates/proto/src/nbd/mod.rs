@@ -1,4 +1,5 @@
-//! The sans-I/O machines of both ends of an NBD connection (NBD protocol text, `doc/proto.md` of the NBD project).
+//! The sans-I/O state machines of both ends of an NBD connection (NBD protocol text, `doc/proto.md` of the NBD
+//! project).
 //!
 //! One connection, one machine: negotiation first, then transmission, through the same four kinds of method. Inputs:
 //! `expects` names the next bytes and their destination, `handle` takes a header, `laid` reports payload that the caller
@@ -32,7 +33,7 @@ pub const OPTIONS_MAX: u32 = 256;
 pub enum Receive {
     /// A header: exactly so many bytes go to `handle`.
     Header {
-        /// Its length.
+        /// Length of the header.
         len_bytes: usize,
     },
     /// Payload for the caller's buffer, reported by `laid` in any pieces.
@@ -77,7 +78,7 @@ pub struct NbdPayload {
     pub token: u64,
     /// Offset in the request's data.
     pub offset_bytes: u32,
-    /// Its length.
+    /// Length of the part.
     pub len_bytes: u32,
 }
 

@@ -1,5 +1,5 @@
-//! Answers on their way out: Data-In with status, responses, rejects, and the numbers they carry (RFC 7143
-//! sections 11.4, 11.7, 11.17).
+//! Outbound responses: Data-In with status, responses, rejects, and their sequence numbers (RFC 7143 sections 11.4,
+//! 11.7, 11.17).
 
 use wire::iscsi::{DataIn, Pdu, RESERVED_TAG, Reject, ScsiResponse, put_sense};
 
@@ -24,7 +24,7 @@ impl Session {
             return;
         }
         if let Some(made) = &mut owned {
-            // It may wait for long, and what is not wanted of it does not have to.
+            // The data may be queued for long: bytes beyond the expected length are released at once.
             made.truncate(end_bytes as usize);
             made.shrink_to_fit();
             at.made_bytes += made.len();
@@ -139,7 +139,7 @@ impl Session {
     ) -> Transmit {
         let at = at(&mut self.connections, connection);
         let (exp, max) = (self.window.exp_cmd_sn(), self.window.max_cmd_sn());
-        // An R2T and a ping carry the next StatSN and do not consume it; everything else here does.
+        // An R2T and a ping carry the next StatSN without consuming it; all other PDUs here consume it.
         let stat_sn = match &pdu {
             Pdu::R2t(_) => at.stat_sn,
             Pdu::NopIn(ping) if ping.itt == RESERVED_TAG => at.stat_sn,

@@ -1,5 +1,4 @@
-//! Commands on their way in: the window, what comes unasked with them, and their turn (RFC 7143 sections
-//! 4.2.2.1, 4.2.5.2, 11.3).
+//! Inbound commands: the command window, unsolicited data and CmdSN order (RFC 7143 sections 4.2.2.1, 4.2.5.2, 11.3).
 
 use std::collections::VecDeque;
 
@@ -19,7 +18,7 @@ impl Session {
     ) -> Result<(), Fault> {
         let itt = command.itt;
         let admit = match command.immediate {
-            // The window does not hold immediate commands back, so silence would leave them waiting.
+            // The window does not hold immediate commands back: without a Reject the initiator would wait for ever.
             true if self.immediate >= IMMEDIATE_MAX => {
                 at(&mut self.connections, connection).current =
                     Current::Refused(reject_reason::TOO_MANY_IMMEDIATE);
@@ -72,7 +71,7 @@ impl Session {
         Ok(())
     }
 
-    /// What the initiator sends unasked with a command (RFC 7143 sections 4.2.5.2, 13.10, 13.11, 13.14).
+    /// Unsolicited bursts of a command: immediate data and Data-Out (RFC 7143 sections 4.2.5.2, 13.10, 13.11, 13.14).
     pub(super) fn unsolicited(&self, command: &ScsiCommand) -> Result<VecDeque<Burst>, Fault> {
         let wrong = |what| Err(Fault::contradiction(what, command.itt));
         let immediate = command.data_segment_len;
@@ -115,7 +114,7 @@ impl Session {
         self.events.push_back(Event::Run(run));
     }
 
-    /// Whatever has been waiting for its turn and has it now.
+    /// Runs all early commands and requests that have become due.
     pub(super) fn run_early(&mut self) {
         loop {
             if !self.waiting.is_empty() {
@@ -130,7 +129,7 @@ impl Session {
                     self.window.take(false);
                     self.early_bytes -= request.collected.len();
                     let connection = request.connection;
-                    // Nothing comes after the answer to a logout (RFC 7143 section 11.14).
+                    // No PDU follows the response to a logout (RFC 7143 section 11.14).
                     if at(&mut self.connections, connection).logged_out {
                         continue;
                     }
@@ -166,7 +165,7 @@ impl Session {
         Ok(())
     }
 
-    /// Keeps data that was collected since its task's turn had not come. It may have come meanwhile, by what was
+    /// Keeps data that was collected because its task was not due. The task may have become due meanwhile, by a PDU
     /// received on another connection.
     pub(super) fn keep_early(
         &mut self,
@@ -182,7 +181,7 @@ impl Session {
                 task.early.extend_from_slice(collected);
                 return self.count_early(collected.len(), itt);
             }
-            // What lies beyond what the command moves is nobody's.
+            // Data beyond the length that the command moves is discarded.
             Stage::Receiving { wanted_bytes, .. } if offset_bytes < wanted_bytes => {
                 let most = (wanted_bytes - offset_bytes) as usize;
                 let data = collected[..collected.len().min(most)].to_vec();

@@ -1,10 +1,10 @@
-//! One connection of a session: its numbers, what waits to be sent on it, and the request whose PDU is being received
-//! (RFC 7143 section 4.2.2.2: StatSN is a connection's, CmdSN is the session's).
+//! One connection of a session: StatSN, queued PDUs, and the request whose PDU is being received (RFC 7143 section
+//! 4.2.2.2: StatSN belongs to a connection, CmdSN to the session).
 //!
-//! A connection may be lost without harm to the others of its session: its own tasks end, those of the others go on.
-//! Numbers of commands that were lost with it are the initiator's to fill, by ABORT TASK on another connection
-//! (section 11.6.1). Nothing is kept for it to come back to, since error recovery is at level 0: a connection that is
-//! logged in again under the same CID takes the place of the old one (section 6.3.4).
+//! The loss of a connection does not affect the other connections of its session: only its own tasks end. The initiator
+//! fills the CmdSN gaps of lost commands, by ABORT TASK on another connection (section 11.6.1). No state is kept for a
+//! reconnect, since the error recovery level is 0: a new login under the same CID replaces the old connection
+//! (section 6.3.4).
 
 use std::collections::VecDeque;
 
@@ -12,28 +12,28 @@ use super::TextAnswer;
 use crate::outbox::Outbox;
 use crate::params::Params;
 
-/// Names a connection of a session; no name is used twice in a session.
+/// Identifier of a connection; not reused within a session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ConnectionId(pub(super) u32);
 
 impl ConnectionId {
-    /// The one that the session was logged in with.
+    /// The connection of the leading login.
     pub const LEADING: ConnectionId = ConnectionId(0);
 }
 
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) id: ConnectionId,
-    /// Its initiator's name for it.
+    /// CID, set by the initiator.
     pub(super) cid: u16,
     pub(super) params: Params,
     pub(super) stat_sn: u32,
-    /// What became of the command whose PDU is being received.
+    /// Outcome of the command whose PDU is being received.
     pub(super) current: Current,
     pub(super) urgent: Outbox,
     pub(super) sending: VecDeque<usize>,
     pub(super) unsent_bytes: u64,
-    /// Of it what was made for it and is kept here until all of it is sent.
+    /// Memory of owned data that is queued until all of it is sent, in bytes; part of `unsent_bytes`.
     pub(super) made_bytes: usize,
     pub(super) text: Vec<u8>,
     pub(super) text_answer: Option<TextAnswer>,
@@ -42,11 +42,11 @@ pub(super) struct Connection {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Current {
-    /// It is outside the window, or no command.
+    /// Outside the window, or no command.
     Ignored,
-    /// It cannot be taken: Reject with this reason.
+    /// Refused: Reject with this reason.
     Refused(u8),
-    /// It became this task.
+    /// Accepted as this task.
     Task(usize),
 }
 
@@ -74,7 +74,7 @@ impl Connection {
         stat_sn
     }
 
-    /// Nothing that is not sent by now is sent any more.
+    /// Drops all queued payload: no PDU follows the Logout Response.
     pub(super) fn log_out(&mut self) {
         self.sending.clear();
         (self.unsent_bytes, self.made_bytes) = (0, 0);
@@ -82,7 +82,7 @@ impl Connection {
     }
 }
 
-/// A connection that is there.
+/// The connection with this identifier, which must exist.
 pub(super) fn at(connections: &mut [Connection], id: ConnectionId) -> &mut Connection {
     let found = connections.iter_mut().find(|connection| connection.id == id);
     let Some(connection) = found else { unreachable!("{id:?} has left the session") };

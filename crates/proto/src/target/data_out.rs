@@ -1,4 +1,4 @@
-//! Payload on its way in: unsolicited bursts, R2Ts and their Data-Out PDUs (RFC 7143 sections 11.7, 11.8).
+//! Inbound payload: unsolicited bursts, R2Ts and their Data-Out PDUs (RFC 7143 sections 11.7, 11.8).
 
 use wire::iscsi::{DataOut, R2t, RESERVED_TAG, reject_reason};
 
@@ -27,7 +27,7 @@ impl Session {
         }
     }
 
-    /// Whether a PDU says by its DataSN that another is missing.
+    /// Returns true if the DataSN of a PDU shows that an earlier PDU was lost.
     pub(super) fn shows_loss(&self, key: usize, index: usize, data: &DataOut) -> bool {
         let task = &self.tasks[key];
         !task.takes_anything() && data.data_sn != task.bursts[index].next_data_sn
@@ -42,7 +42,7 @@ impl Session {
     ) -> Result<(), Fault> {
         let (key, index) = match self.burst_of(connection, data) {
             Ok(found) => found,
-            // At error recovery level 0 a burst that went wrong cannot be mended (RFC 7143 section 7.9).
+            // Error recovery level 0 cannot repair a burst out of order (RFC 7143 section 7.9).
             Err(reject_reason::PROTOCOL_ERROR) => {
                 return Err(Fault::contradiction("Data-Out out of order or beyond its burst", data.itt));
             }
@@ -64,16 +64,15 @@ impl Session {
             burst.next_data_sn = burst.next_data_sn.wrapping_add(1);
         }
         if data.is_final {
-            // An unsolicited burst may end early; what is missing is sent for.
+            // An unsolicited burst may end early; R2Ts solicit the rest.
             burst.end_bytes = burst.next_bytes;
         }
         self.progress(key);
         Ok(())
     }
 
-    /// A DataSN out of order says that data was lost on its way. At error recovery level 0 it is not asked for
-    /// again: nothing more is laid down, and the command fails when the initiator has sent the rest (RFC 7143
-    /// sections 7.8 and 7.9).
+    /// Marks a task as damaged: a DataSN out of order shows lost data. Error recovery level 0 has no retransmission: no
+    /// more data is stored, and the command fails when the initiator has sent the rest (RFC 7143 sections 7.8 and 7.9).
     fn damage(&mut self, key: usize) {
         let task = &mut self.tasks[key];
         task.is_damaged = true;
@@ -82,7 +81,7 @@ impl Session {
         }
     }
 
-    /// Goes on with a task after data has arrived: sends for more, or says that all is there.
+    /// Continues a task after data has arrived: solicits more, or reports the end of the transfer.
     pub(super) fn progress(&mut self, key: usize) {
         let task = &mut self.tasks[key];
         let mut arrived = None;
@@ -113,14 +112,14 @@ impl Session {
         }
     }
 
-    /// Sends for what is missing, with as many R2Ts as may be outstanding.
+    /// Solicits the missing data, with as many R2Ts as MaxOutstandingR2T allows.
     pub(super) fn solicit(&mut self, key: usize) {
         let task = &mut self.tasks[key];
         if task.is_damaged || at(&mut self.connections, task.connection).logged_out {
             return;
         }
         let Stage::Receiving { wanted_bytes, asked_bytes } = &mut task.stage else { return };
-        // The unsolicited burst comes first: until it ends nobody knows how much of it there is.
+        // The unsolicited burst comes first: its length is unknown until it ends.
         let is_unsolicited = |burst: &Burst| burst.ttt == RESERVED_TAG && burst.next_bytes < burst.end_bytes;
         if task.bursts.iter().any(is_unsolicited) {
             return;

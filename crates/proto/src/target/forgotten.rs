@@ -1,18 +1,18 @@
-//! Bursts of tasks that were ended, whose data may still be on its way: it is taken and forgotten.
+//! Bursts of ended tasks whose data may still be in flight: the data is received and discarded.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::connection::ConnectionId;
 
-/// Bursts that are remembered; those before are rejected, like data for unknown tasks.
+/// Bursts that are remembered; data of older bursts is rejected, like data for unknown tasks.
 const MAX: usize = 4096;
 
-/// Bursts by the tags of their task and transfer.
+/// Bursts by initiator and target transfer tag.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Forgotten {
-    /// With how many came before, and the connection that they come on.
+    /// Sequence number and connection of each burst.
     bursts: BTreeMap<(u32, u32), (u64, ConnectionId)>,
-    /// In the order in which they came, with those that are taken out already.
+    /// Bursts in the order of insertion, including those already removed from `bursts`.
     order: VecDeque<(u64, (u32, u32))>,
     added: u64,
 }
@@ -30,12 +30,12 @@ impl Forgotten {
         }
     }
 
-    /// Whether it is data of such a burst, on the connection where that belongs (RFC 7143 section 4.2.5).
+    /// Returns true for data of a remembered burst on its own connection (RFC 7143 section 4.2.5).
     pub(super) fn has(&self, connection: ConnectionId, itt: u32, ttt: u32) -> bool {
         self.bursts.get(&(itt, ttt)).is_some_and(|(_, own)| *own == connection)
     }
 
-    /// The task tag is in use again: what comes with it belongs to another task.
+    /// Removes the bursts of a reused task tag: its data now belongs to another task.
     pub(super) fn take_out(&mut self, itt: u32) {
         while let Some((&burst, _)) = self.bursts.range((itt, 0)..=(itt, u32::MAX)).next() {
             self.bursts.remove(&burst);

@@ -1,11 +1,10 @@
-//! Task management: what a request asks for, and tasks that end without an answer (RFC 7143 sections 4.2.3, 11.5,
-//! 11.6).
+//! Task management requests, and tasks that end without a response (RFC 7143 sections 4.2.3, 11.5, 11.6).
 //!
-//! The machine finds the task that ABORT TASK means and keeps CmdSN in order; which units and sessions a function
-//! concerns, and when everything it ends has come to rest, is the serving loop's to know.
+//! The session finds the task that ABORT TASK refers to and keeps CmdSN order. The serving loop knows the units and
+//! sessions that a function concerns, and when all ended tasks have released their resources.
 //!
-//! Deviation from section 4.2.3.3: data that was sent for on behalf of an ended task is taken and forgotten, but not
-//! waited for, since most initiators stop sending it as soon as they have asked for the end.
+//! Deviation from section 4.2.3.3: data solicited for an ended task is received and discarded, but the response does
+//! not wait for that data, since most initiators stop the transfer as soon as the request is sent.
 
 use std::collections::HashSet;
 
@@ -16,23 +15,23 @@ use super::task::{Early, Stage, Task, TaskId, Waiting};
 use super::{Event, Session};
 use crate::serial::before;
 
-/// Requests that may be under way at once; they are as a rule immediate, so the window does not bound them.
+/// Task management requests in progress at once; most are immediate, so the command window does not bound them.
 const MANAGED_MAX: usize = 64;
 
-/// What a task management request asks for.
+/// Function of a task management request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Function {
-    /// End this task.
+    /// ABORT TASK: ends this task.
     AbortTask(TaskId),
-    /// End all tasks of this session on a unit.
+    /// ABORT TASK SET: ends all tasks of this session on a unit.
     AbortTaskSet(Lun),
-    /// End all tasks of all sessions on a unit.
+    /// CLEAR TASK SET: ends all tasks of all sessions on a unit.
     ClearTaskSet(Lun),
-    /// The same, and the unit is as it was at first.
+    /// LOGICAL UNIT RESET: ends all tasks on a unit and restores its initial state.
     LunReset(Lun),
-    /// That for every unit.
+    /// TARGET WARM RESET: resets every unit.
     WarmReset,
-    /// That, and every session ends.
+    /// TARGET COLD RESET: resets every unit and ends every session.
     ColdReset,
 }
 
@@ -58,7 +57,7 @@ impl Session {
         if self.managed >= MANAGED_MAX {
             return self.end_managing(connection, request.itt, task_response::REJECTED);
         }
-        // A sender that has used up its window gives it the number behind.
+        // An initiator with a used-up window sends the request with the CmdSN behind the window.
         let (exp_cmd_sn, last_cmd_sn) = (self.window.exp_cmd_sn(), self.window.max_cmd_sn().wrapping_add(1));
         let is_early = before(exp_cmd_sn, request.cmd_sn) && !before(last_cmd_sn, request.cmd_sn);
         let is_one = matches!(function, Function::AbortTask(_));
@@ -74,8 +73,8 @@ impl Session {
         self.events.push_back(Event::Manage { connection, itt, function, cmd_sn });
     }
 
-    /// Answers [`Event::Manage`] with a value of [`task_response`], when every task that the function ended has
-    /// been let go of.
+    /// Answers [`Event::Manage`] with a value of [`task_response`], when the serving loop has released every task that
+    /// the function ended.
     pub fn answer_manage(&mut self, connection: ConnectionId, itt: u32, response: u8) {
         self.managed = self.managed.saturating_sub(1);
         self.end_managing(connection, itt, response);
@@ -84,14 +83,14 @@ impl Session {
     fn end_managing(&mut self, connection: ConnectionId, itt: u32, response: u8) {
         let (stat_sn, exp_cmd_sn, max_cmd_sn) = (0, 0, 0);
         let response = TaskManagementResponse { response, itt, stat_sn, exp_cmd_sn, max_cmd_sn };
-        // Who asked may have left meanwhile.
+        // The connection of the request may have left meanwhile.
         let asked = self.connections.iter_mut().find(|asked| asked.id == connection && !asked.logged_out);
         if let Some(asked) = asked {
             asked.urgent.push(response, Vec::new());
         }
     }
 
-    /// Requests to end tasks, the last of which has come by now (section 4.2.3.3).
+    /// Carries out waiting task management requests whose preceding commands have all arrived (section 4.2.3.3).
     pub(super) fn run_waiting(&mut self) {
         let exp_cmd_sn = self.window.exp_cmd_sn();
         let has_turn = |waiting: &Waiting| !before(exp_cmd_sn, waiting.request.cmd_sn);
@@ -101,8 +100,8 @@ impl Session {
         }
     }
 
-    /// The task that ABORT TASK means; `None` if it has not come and, from now on, counts as received (section
-    /// 11.6.1).
+    /// The task that ABORT TASK refers to; `None` if the command has not arrived: its CmdSN counts as received from now
+    /// on (section 11.6.1).
     fn abort_target(&mut self, request: &TaskManagementRequest) -> Result<Option<TaskId>, u8> {
         if let Some(&key) = self.by_itt.get(&request.referenced_itt) {
             let is_same = same_unit(self.tasks[key].lun, request.lun);
@@ -113,20 +112,20 @@ impl Session {
         if !is_missing || !before(cmd_sn, request.cmd_sn) {
             return Err(task_response::NO_SUCH_TASK);
         }
-        // Whoever handles the request goes on with what has its turn now.
+        // The caller then runs the commands that have become due.
         self.early.insert(cmd_sn, Early::Skipped);
         Ok(None)
     }
 
-    /// Ends one task without an answer. What the serving loop still has of it is its to end:
-    /// [`Session::forget`] when it has. False if there is nothing to forget.
+    /// Ends one task without a response. The serving loop releases its resources of the task and then calls
+    /// [`Session::forget`]. Returns false if there is nothing to forget.
     pub fn abort(&mut self, task: TaskId) -> bool {
         let is_left = self.stop(task);
         self.send_without_stopped();
         is_left
     }
 
-    /// [`Session::abort`], but for the list of those that send: it is looked through once for all.
+    /// Like [`Session::abort`], without removal from the queues of sending tasks: one pass removes all stopped tasks.
     fn stop(&mut self, task: TaskId) -> bool {
         let key = task.0 as usize;
         let Some(task) = self.tasks.get_mut(key) else { return false };
@@ -153,13 +152,13 @@ impl Session {
         true
     }
 
-    /// Ends all tasks on a unit, or on all units, without an answer; those to be forgotten, see
-    /// [`Session::abort`]. A task that was ended before and is not forgotten yet is among them, one whose turn has
-    /// not come is not. `cmd_sn` is that of the request, if it came from this session: its response covers what has
-    /// a smaller one (section 11.5.1), and the rest is still answered, though it may have come before on another
-    /// connection.
+    /// Ends all tasks on a unit, or on all units, without a response. Returns the tasks to forget, see
+    /// [`Session::abort`]: ended tasks that are not forgotten yet are included, tasks ahead of their CmdSN order are
+    /// not. `cmd_sn` is the CmdSN of the request, if this session sent the request: its response covers commands with a
+    /// smaller CmdSN (section 11.5.1). Later commands are still answered, though they may have arrived earlier on
+    /// another connection.
     pub fn abort_all(&mut self, lun: Option<Lun>, cmd_sn: Option<u32>) -> Vec<TaskId> {
-        // What the serving loop has not been told of came after the request: that was told in its turn.
+        // Commands not yet reported to the serving loop came after the request, which was reported in CmdSN order.
         let untold = |event: &Event| match event {
             Event::Run(run) => Some(run.task),
             _ => None,
@@ -167,7 +166,7 @@ impl Session {
         let untold: HashSet<TaskId> = self.events.iter().filter_map(untold).collect();
         self.abort_those(|id, task| {
             let has_begun = !untold.contains(&id) && !matches!(task.stage, Stage::Early);
-            // An immediate command has the number of the next one.
+            // An immediate command carries the CmdSN of the next command.
             let is_covered = |cmd_sn| before(task.cmd_sn, cmd_sn) || !task.counted && task.cmd_sn == cmd_sn;
             has_begun && cmd_sn.is_none_or(is_covered) && lun.is_none_or(|lun| same_unit(task.lun, lun))
         })
@@ -187,27 +186,27 @@ impl Session {
         self.connections.iter_mut().for_each(|connection| connection.sending.retain(is_sending));
     }
 
-    /// Drops an aborted task that the serving loop has released, with its events; it gets no answer.
+    /// Removes an aborted task that the serving loop has released, with its events; the task gets no response.
     pub fn forget(&mut self, task: TaskId) {
         self.events.retain(|event| event.task() != Some(task));
         self.close(task.0 as usize);
     }
 
-    /// Drops many tasks at once; see [`Session::forget`].
+    /// Removes many tasks at once; see [`Session::forget`].
     pub fn forget_all(&mut self, tasks: &HashSet<TaskId>) {
         self.events.retain(|event| event.task().is_none_or(|task| !tasks.contains(&task)));
         tasks.iter().for_each(|task| self.close(task.0 as usize));
     }
 
-    /// Whether this is data for a task that was ended.
+    /// Returns true for the tags of a burst that belongs to an ended task.
     pub(super) fn is_forgotten(&self, connection: ConnectionId, itt: u32, ttt: u32) -> bool {
         self.forgotten.has(connection, itt, ttt)
     }
 
-    /// Takes a task out of the tables; its data that is still on its way will be taken and forgotten.
+    /// Removes a task from the tables; its data in flight will be received and discarded.
     pub(super) fn close(&mut self, key: usize) {
         let task = self.tasks.remove(key);
-        // The tag may be in use again, after the connection was lost on which this task came.
+        // The tag may be reused after the loss of the connection of this task.
         if self.by_itt.get(&task.itt) == Some(&key) {
             self.by_itt.remove(&task.itt);
         }
@@ -222,7 +221,7 @@ impl Session {
             self.forgotten.add(task.connection, task.itt, burst.ttt);
         }
         match task.stage {
-            // Its number is given back when its turn comes.
+            // Its CmdSN is released when it is due.
             Stage::Early => {}
             _ if task.counted => self.window.complete(),
             _ => self.immediate -= 1,
@@ -230,7 +229,7 @@ impl Session {
     }
 }
 
-/// Two addresses of one unit; it may be written in more than one way.
+/// Returns true if two LUNs address one unit; a LUN has more than one encoding.
 fn same_unit(one: Lun, other: Lun) -> bool {
     one == other || one.number().is_some() && one.number() == other.number()
 }

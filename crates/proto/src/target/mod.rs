@@ -1,12 +1,12 @@
 //! The target's session in the full feature phase, without I/O: one connection or several, error recovery level 0
 //! (RFC 7143 sections 4, 7 and 11).
 //!
-//! Inputs, in this order for each PDU of a connection: [`Session::begin`] when its header has arrived (a SCSI command
-//! becomes a task), [`Session::segment`] to learn where its data belongs, [`Session::handle`] when the
-//! data has been laid down. Commands, from the serving loop: [`Session::receive`], [`Session::send`],
-//! [`Session::answer`] and their like. Outputs: [`Session::poll_event`], after `begin` and after `handle`,
-//! and [`Session::poll_transmit`] for each connection: what came on one may give others something to send.
-//! SCSI is not executed here, and how wide the command window is, is told from outside.
+//! Inputs, in this order for each PDU of a connection: [`Session::begin`] when the header has arrived (a SCSI command
+//! becomes a task), [`Session::segment`] for the destination of the data segment, [`Session::handle`] when the data
+//! segment has been stored there. Calls of the serving loop: [`Session::receive`], [`Session::send`],
+//! [`Session::answer`] and the other answers. Outputs: [`Session::poll_event`], after `begin` and after `handle`, and
+//! [`Session::poll_transmit`] for each connection: a PDU received on one connection may queue PDUs on others.
+//! SCSI commands are not executed here, and the serving loop sets the size of the command window.
 
 mod answer;
 mod command;
@@ -34,75 +34,75 @@ pub use manage::Function;
 pub use task::{Answer, Run, TaskId};
 use task::{Early, Stage, Task, Waiting};
 
-/// What a session tells the serving loop.
+/// Event of a session for the serving loop.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// A command's turn has come: decode it and call `receive`, `send`, `send_owned` or `answer`.
+    /// A command is due in CmdSN order: decode it and call `receive`, `send`, `send_owned` or `answer`.
     Run(Run),
-    /// Data of a task that was on its way when the task's turn came, which nobody could have given its place:
-    /// to be laid down now.
+    /// Write data that was collected before its task was due, when no payload buffer existed: to be copied into the
+    /// payload now.
     Late {
         /// The task.
         task: TaskId,
-        /// The serving loop's name of its payload.
+        /// Payload token of the serving loop.
         token: u64,
-        /// From the start of the transfer.
+        /// Offset from the start of the transfer.
         offset_bytes: u32,
-        /// The data, no more than is wanted.
+        /// The data, cut to the wanted bytes of the transfer.
         data: Vec<u8>,
     },
-    /// All data of a task that the serving loop wanted is there.
+    /// All wanted write data of a task has arrived.
     Received {
         /// The task.
         task: TaskId,
-        /// The serving loop's name of its payload.
+        /// Payload token of the serving loop.
         token: u64,
     },
-    /// Data of a task was lost on its way, and what follows of it will be forgotten: let go of its payload and
-    /// answer with a protocol service CRC error (RFC 7143 section 11.4.7.2).
+    /// Data-Out of a task was lost; the rest of the transfer is discarded. Release the payload and answer with a
+    /// protocol service CRC error (RFC 7143 section 11.4.7.2).
     Damaged {
         /// The task.
         task: TaskId,
-        /// The serving loop's name of its payload.
+        /// Payload token of the serving loop.
         token: u64,
     },
-    /// Task management: do it, then call [`Session::answer_manage`].
+    /// Task management: carry out the function, then call [`Session::answer_manage`].
     Manage {
-        /// Where the request came.
+        /// Connection of the request.
         connection: ConnectionId,
         /// Tag of the request.
         itt: u32,
-        /// What to do.
+        /// Function and its object.
         function: Function,
-        /// CmdSN of the request: it concerns what this session sent with a smaller one.
+        /// CmdSN of the request: the function concerns commands of this session with a smaller CmdSN.
         cmd_sn: u32,
     },
-    /// Text of the initiator, complete: call [`Session::answer_text`] or [`Session::refuse_text`].
+    /// Complete text of the initiator: call [`Session::answer_text`] or [`Session::refuse_text`].
     Text {
-        /// Where it came.
+        /// Connection of the request.
         connection: ConnectionId,
         /// The text.
         text: Vec<u8>,
     },
-    /// The initiator logs out; the answer is queued. Connections that end close at once, except the one where the
-    /// request came: that when the answer is sent.
+    /// The initiator logs out; the response is queued. Connections to close are closed at once, except the connection
+    /// of the request, which is closed after the response is sent.
     Logout {
-        /// Where the request came.
+        /// Connection of the request.
         connection: ConnectionId,
-        /// The connection that ends, or `None` if all do.
+        /// The connection to close, or `None` for all of the session.
         ends: Option<ConnectionId>,
     },
-    /// A request that had waited for its turn breaks the protocol: its connection must be dropped.
+    /// A queued request violates the protocol when its CmdSN is due: its connection must be dropped.
     Fault {
-        /// Where it came.
+        /// Connection of the request.
         connection: ConnectionId,
-        /// What is wrong.
+        /// Protocol violation.
         fault: Fault,
     },
 }
 
 impl Event {
-    /// The task that it tells of.
+    /// Task of the event.
     fn task(&self) -> Option<TaskId> {
         match self {
             Event::Run(run) => Some(run.task),
@@ -116,36 +116,36 @@ impl Event {
 
 /// Longest text an initiator may send in one request sequence.
 const TEXT_MAX_BYTES: usize = 64 << 10;
-/// Answers that were made for a connection and wait to be sent, from which on no more requests are read from it.
+/// Queued response bytes of a connection at which no more requests are read from that connection.
 const MADE_MAX_BYTES: usize = 1 << 20;
 /// Immediate commands are outside the window, so they need a bound of their own.
 const IMMEDIATE_MAX: usize = 64;
-/// Most data kept for commands that arrived ahead of their turn. One connection alone delivers in order, so that what is
-/// missing there is not on its way but late by the initiator's own will.
+/// Most data kept for commands that arrived ahead of their CmdSN order. A single connection delivers in order, so a
+/// CmdSN gap there is not data in flight but a choice of the initiator: the bound for one connection is smaller.
 const EARLY_MAX_BYTES: usize = 16 << 20;
 const EARLY_ALONE_MAX_BYTES: usize = 64 << 10;
 
 /// A target's session.
 #[derive(Debug)]
 pub struct Session {
-    /// What was agreed for all connections.
+    /// Parameters negotiated for the session, at the leading login.
     params: Params,
     connections: Vec<Connection>,
-    /// There was more than one connection, so that what is missing may still come.
+    /// More than one connection has existed, so commands of a CmdSN gap may still arrive.
     has_joined: bool,
     has_separate_status: bool,
     last_connection: u32,
     window: TargetWindow,
     tasks: Slab<Task>,
     by_itt: HashMap<u32, usize>,
-    /// What arrived ahead of its turn, by CmdSN.
+    /// Requests that arrived ahead of their CmdSN order, by CmdSN.
     early: BTreeMap<u32, Early>,
     early_bytes: usize,
     immediate: usize,
-    /// Task management requests that are not answered yet, and those that wait for commands before them.
+    /// Task management requests without a response yet; `waiting` holds those that wait for earlier commands.
     managed: usize,
     waiting: Vec<Waiting>,
-    /// Data that is still on its way for tasks that are gone, by initiator and target task tag.
+    /// Data in flight for tasks that no longer exist, by initiator and target task tag.
     forgotten: Forgotten,
     next_ttt: u32,
     events: VecDeque<Event>,
@@ -153,16 +153,15 @@ pub struct Session {
 
 #[derive(Debug)]
 struct TextAnswer {
-    /// The last request: the answer may have its F bit set if that has.
+    /// The last request: the answer may have its F bit set if the request has.
     request: TextRequest,
     ttt: u32,
     rest: Vec<u8>,
 }
 
 impl Session {
-    /// A session that has just logged in, over a connection that its initiator calls `cid` and that is
-    /// [`ConnectionId::LEADING`] here: `exp_cmd_sn` is the next command's number, `stat_sn` the next status number,
-    /// `window` the number of commands that may be open at once.
+    /// A session after its login, over a connection with the CID `cid`, which is [`ConnectionId::LEADING`] here:
+    /// `exp_cmd_sn` is the next CmdSN, `stat_sn` the next StatSN, `window` the size of the command window in commands.
     pub fn new(cid: u16, params: Params, exp_cmd_sn: u32, stat_sn: u32, window: u32) -> Session {
         let leading = Connection::new(ConnectionId::LEADING, cid, params.clone(), stat_sn);
         Session {
@@ -185,7 +184,7 @@ impl Session {
         }
     }
 
-    /// Another connection has logged in to this session, with what it agreed for itself.
+    /// Adds a connection that has logged in to this session; `params` are those negotiated on the connection.
     pub fn join(&mut self, cid: u16, params: Params, stat_sn: u32) -> ConnectionId {
         self.has_joined = true;
         self.last_connection += 1;
@@ -194,7 +193,7 @@ impl Session {
         id
     }
 
-    /// A connection is over, and with it its tasks: those to be forgotten, see [`Session::abort`].
+    /// Removes a closed connection and ends its tasks. Returns the tasks to forget, see [`Session::abort`].
     pub fn leave(&mut self, connection: ConnectionId) -> Vec<TaskId> {
         self.waiting.retain(|waiting| waiting.connection != connection);
         for early in self.early.values_mut() {
@@ -206,7 +205,7 @@ impl Session {
             }
         }
         let tasks = self.abort_those(|_, task| task.connection == connection);
-        // Their tags may be used again on another connection before the serving loop has let go of them.
+        // The tags may be reused on another connection before the serving loop has released the tasks.
         for task in &tasks {
             self.by_itt.remove(&self.tasks[task.0 as usize].itt);
         }
@@ -214,48 +213,48 @@ impl Session {
         tasks
     }
 
-    /// Its connections.
+    /// Connections of the session.
     pub fn connections(&self) -> impl ExactSizeIterator<Item = ConnectionId> {
         self.connections.iter().map(|connection| connection.id)
     }
 
-    /// The connection that the initiator calls so.
+    /// The first connection with this CID.
     pub fn connection_of(&self, cid: u16) -> Option<ConnectionId> {
         self.connections.iter().find(|connection| connection.cid == cid).map(|connection| connection.id)
     }
 
-    /// All connections that the initiator calls so: those that others have come in place of are there until they leave.
+    /// All connections with this CID: a replaced connection stays until it leaves.
     pub fn connections_of(&self, cid: u16) -> impl Iterator<Item = ConnectionId> {
         self.connections.iter().filter(move |own| own.cid == cid).map(|own| own.id)
     }
 
-    /// Whether no other connection has the CID of this one.
+    /// Returns true if no other connection has the CID of this one.
     pub fn is_only_with_its_cid(&self, connection: ConnectionId) -> bool {
         let own = self.connections.iter().find(|own| own.id == connection);
         own.is_some_and(|own| self.connections.iter().filter(|other| other.cid == own.cid).count() == 1)
     }
 
-    /// What was agreed for all its connections, at its first login.
+    /// Parameters negotiated for the whole session, at its leading login.
     pub fn params(&self) -> &Params {
         &self.params
     }
 
-    /// What is in force on one connection.
+    /// Parameters in force on one connection.
     pub fn params_of(&self, connection: ConnectionId) -> &Params {
         &self.connection(connection).params
     }
 
-    /// Its CID.
+    /// CID of a connection.
     pub fn cid_of(&self, connection: ConnectionId) -> u16 {
         self.connection(connection).cid
     }
 
-    /// The numbers of the first and of the last command that may come.
+    /// ExpCmdSN and MaxCmdSN: the first and the last CmdSN that are accepted.
     pub fn window(&self) -> (u32, u32) {
         (self.window.exp_cmd_sn(), self.window.max_cmd_sn())
     }
 
-    /// Commands that may be open at once.
+    /// Size of the command window, in commands.
     pub fn command_window(&self) -> u32 {
         self.window.size()
     }
@@ -265,26 +264,26 @@ impl Session {
         self.tasks.len()
     }
 
-    /// Data that is kept for commands that arrived ahead of their turn.
+    /// Bytes kept for commands that arrived ahead of their CmdSN order.
     pub fn early_bytes(&self) -> usize {
         self.early_bytes
     }
 
-    /// Whether so many answers wait to be sent on a connection that no more requests should be read from it: a
-    /// peer that asks and never listens must not fill our memory.
+    /// Returns true if the queued responses of a connection reach the limit at which no more requests are read from it.
+    /// An initiator that sends requests and never reads must not exhaust the memory of the target.
     pub fn is_backed_up(&self, connection: ConnectionId) -> bool {
         let connection = self.connection(connection);
         connection.urgent.is_backed_up() || connection.made_bytes >= MADE_MAX_BYTES
     }
 
-    /// Memory of answers that were made for a connection and of text that has come on it.
+    /// Memory of queued responses and of collected text of a connection, in bytes.
     pub fn made_bytes(&self, connection: ConnectionId) -> usize {
         let connection = self.connection(connection);
         let rest_bytes = connection.text_answer.as_ref().map_or(0, |answer| answer.rest.len());
         connection.urgent.held_bytes() + connection.made_bytes + connection.text.len() + rest_bytes
     }
 
-    /// Payload that is ready to be sent on a connection and has not been polled.
+    /// Payload ready to be sent on a connection and not yet polled, in bytes.
     pub fn unsent_payload_bytes(&self, connection: ConnectionId) -> u64 {
         self.connection(connection).unsent_bytes
     }
@@ -295,29 +294,29 @@ impl Session {
         connection
     }
 
-    /// The initiator's tag of an open task.
+    /// Initiator task tag of an open task.
     pub fn tag(&self, task: TaskId) -> Option<u32> {
         self.tasks.get(task.0 as usize).map(|task| task.itt)
     }
 
-    /// Sets how many commands may be open at once; MaxCmdSN never moves back.
+    /// Sets the size of the command window, in commands; MaxCmdSN never moves back.
     pub fn set_command_window(&mut self, commands: u32) {
         self.window.limit(commands);
     }
 
-    /// Whether the status of a command that reads comes in a SCSI Response behind its data; in the last Data-In
-    /// unless told.
+    /// Selects the PDU that carries the status of a read: a SCSI Response behind the data if true, the last Data-In
+    /// otherwise. The default is false.
     pub fn set_separate_status(&mut self, is_separate: bool) {
         self.has_separate_status = is_separate;
     }
 
-    /// The initiator has declared anew how long a data segment it takes on a connection (RFC 7143 section 13.12).
+    /// Sets the MaxRecvDataSegmentLength that the initiator has declared anew on a connection (RFC 7143 section 13.12).
     pub fn declare_segment(&mut self, connection: ConnectionId, segment_len: u32) {
         at(&mut self.connections, connection).params.peer_max_recv_data_segment_len = segment_len;
     }
 
-    /// Gives memory back that a session without open commands does not need: to be called when nothing has
-    /// happened for a while.
+    /// Releases memory that a session without open commands does not need: to be called after a period without
+    /// requests.
     pub fn rest(&mut self) {
         if self.tasks.is_empty() {
             self.tasks.shrink_to_fit();
@@ -330,8 +329,8 @@ impl Session {
         }
     }
 
-    /// Takes a header that has just arrived. A SCSI command becomes a task here, and its turn may come at
-    /// once: poll events before asking for the segment.
+    /// Takes a header that has just arrived. A SCSI command becomes a task here and may be due at once: poll events
+    /// before the call of [`Session::segment`].
     pub fn begin(&mut self, connection: ConnectionId, pdu: &Pdu) -> Result<(), Fault> {
         let at = at(&mut self.connections, connection);
         let (found_bytes, limit_bytes) = (pdu.data_segment_len(), at.params.our_max_recv_data_segment_len);
@@ -348,7 +347,7 @@ impl Session {
         }
     }
 
-    /// Says where the data segment of the PDU belongs that [`Session::begin`] was called with.
+    /// Destination of the data segment of the PDU that [`Session::begin`] was called with.
     pub fn segment(&self, connection: ConnectionId, pdu: &Pdu) -> Segment {
         let len = pdu.data_segment_len();
         let (key, offset_bytes) = match pdu {
@@ -376,8 +375,8 @@ impl Session {
         }
     }
 
-    /// Takes a PDU whose data segment has been laid down; `header` are its 48 bytes, `collected` its data
-    /// segment if [`Session::segment`] asked for it.
+    /// Takes a PDU whose data segment has been stored; `header` are its 48 bytes, `collected` its data segment if
+    /// [`Session::segment`] returned [`Segment::Collect`].
     pub fn handle(
         &mut self,
         connection: ConnectionId,
@@ -400,19 +399,19 @@ impl Session {
         }
     }
 
-    /// In place of [`Session::handle`], for a PDU whose data segment does not match its digest: a Reject is
-    /// queued (RFC 7143 section 7.8). At error recovery level 0 there is no way to have the data again, so
-    /// the connection is to be closed when it is sent.
+    /// Replaces [`Session::handle`] for a PDU whose data segment does not match its digest: a Reject is queued (RFC
+    /// 7143 section 7.8). Error recovery level 0 has no retransmission of data, so the connection is to be closed when
+    /// the Reject is sent.
     pub fn reject_damaged(&mut self, connection: ConnectionId, header: &[u8; 48]) {
         self.reject(connection, header, reject_reason::DATA_DIGEST_ERROR);
     }
 
-    /// The next thing to tell the serving loop.
+    /// Takes the next event for the serving loop.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// The task writes `wanted_bytes` (at most what the initiator expected): [`Event::Received`] follows.
+    /// Starts a write of `wanted_bytes` (at most the expected length of the initiator): [`Event::Received`] follows.
     /// `token` names the payload in [`Segment`], [`Event::Late`], [`Event::Received`] and [`Event::Damaged`].
     pub fn receive(&mut self, task: TaskId, token: u64, wanted_bytes: u32) {
         let key = task.0 as usize;
@@ -427,25 +426,25 @@ impl Session {
         self.solicit(key);
     }
 
-    /// Data that arrived before the task's turn came, from the start of its transfer.
+    /// Takes the data that arrived before the task was due, from the start of its transfer.
     pub fn take_early(&mut self, task: TaskId) -> Vec<u8> {
         let early = std::mem::take(&mut self.tasks[task.0 as usize].early);
         self.early_bytes -= early.len();
         early
     }
 
-    /// The task reads `actual_bytes`, which the serving loop names `token`: Data-In PDUs and GOOD follow.
+    /// Starts a read of `actual_bytes` from the payload `token`: Data-In PDUs and GOOD follow.
     pub fn send(&mut self, task: TaskId, token: u64, actual_bytes: u32) {
         self.tasks[task.0 as usize].token = token;
         self.begin_sending(task, actual_bytes, None);
     }
 
-    /// Like [`Session::send`] for small data that is handed over.
+    /// Like [`Session::send`], for small data that the session takes ownership of.
     pub fn send_owned(&mut self, task: TaskId, data: Vec<u8>) {
         self.begin_sending(task, data.len() as u32, Some(data));
     }
 
-    /// Ends a task with a status. Data still on its way here is taken and forgotten first.
+    /// Ends a task with a status. Data-Out PDUs in flight are received and discarded first.
     pub fn answer(&mut self, task: TaskId, answer: Answer) {
         let key = task.0 as usize;
         let task = &mut self.tasks[key];
@@ -468,14 +467,14 @@ impl Session {
         }
     }
 
-    /// Answers [`Event::Text`] with a Reject PDU: there is nothing in it that could be answered.
+    /// Answers [`Event::Text`] with a Reject PDU, for a text without any key to answer.
     pub fn refuse_text(&mut self, connection: ConnectionId) {
         if let Some(answer) = at(&mut self.connections, connection).text_answer.take() {
             self.reject_text(connection, answer.request);
         }
     }
 
-    /// Whether [`Session::poll_transmit`] has something.
+    /// Returns true if [`Session::poll_transmit`] has a PDU to send.
     pub fn wants_transmit(&self, connection: ConnectionId) -> bool {
         let connection = self.connection(connection);
         !connection.urgent.is_empty() || !connection.sending.is_empty()

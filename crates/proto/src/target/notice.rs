@@ -1,5 +1,5 @@
-//! What a target says unasked: pings and Async Messages (RFC 7143 sections 11.9, 11.19). Nothing of it follows the
-//! response to a logout (section 11.14).
+//! Unsolicited PDUs of a target: pings and Async Messages (RFC 7143 sections 11.9, 11.19). None follows the Logout
+//! Response (section 11.14).
 
 use wire::iscsi::{AsyncMessage, Lun, NopIn, Pdu, RESERVED_TAG, async_event};
 
@@ -7,8 +7,8 @@ use super::connection::{ConnectionId, at};
 use super::{Session, next_tag};
 
 impl Session {
-    /// Asks whether the initiator is still there. Its answer is a PDU like any other: that something comes is
-    /// what counts.
+    /// Sends a NOP-In that requests an answer. The answer needs no handling of its own: any PDU shows that the
+    /// initiator is alive.
     pub fn ping(&mut self, connection: ConnectionId) {
         let ttt = next_tag(&mut self.next_ttt);
         let (itt, lun) = (RESERVED_TAG, Lun(0));
@@ -16,21 +16,21 @@ impl Session {
         self.say(connection, ping, Vec::new());
     }
 
-    /// Asks the initiator to log out within so many seconds.
+    /// Requests a logout of the initiator within `within_s` seconds.
     pub fn request_logout(&mut self, connection: ConnectionId, within_s: u16) {
         let message = message(async_event::LOGOUT_REQUESTED);
         self.say(connection, AsyncMessage { parameter3: within_s, ..message }, Vec::new());
     }
 
-    /// Says that all connections of the session are about to be closed. Nothing of it is kept for the initiator
-    /// to come back to.
+    /// Announces that all connections of the session are about to be closed. No session state is kept for a
+    /// reconnect.
     pub fn announce_drop(&mut self, connection: ConnectionId) {
         let message = message(async_event::SESSION_DROP);
         let time2wait = self.params.default_time2wait_s;
         self.say(connection, AsyncMessage { parameter2: time2wait, ..message }, Vec::new());
     }
 
-    /// Sends an Async Message of the vendor's own (AsyncEvent 255).
+    /// Sends a vendor-specific Async Message (AsyncEvent 255).
     pub fn notify(&mut self, connection: ConnectionId, vendor_code: u8, data: &[u8]) {
         let no_sense = [0, 0];
         let segment = [&no_sense, data].concat();

@@ -1,4 +1,4 @@
-//! Requests that are no SCSI commands: their turn; ping, text, logout (RFC 7143 sections 11.10, 11.14, 11.18).
+//! Requests other than SCSI commands: CmdSN order; ping, text, logout (RFC 7143 sections 11.10, 11.14, 11.18).
 
 use wire::iscsi::{
     BHS_LEN, LogoutRequest, LogoutResponse, Lun, NopIn, NopOut, Pdu, RESERVED_TAG, TextRequest, TextResponse,
@@ -11,7 +11,7 @@ use super::{Event, Session, TEXT_MAX_BYTES, TextAnswer, next_tag};
 use crate::fault::Fault;
 use crate::window::Admit;
 
-/// How a logout ended (RFC 7143 section 11.15.1).
+/// Response codes of a logout (RFC 7143 section 11.15.1).
 const CLOSED: u8 = 0;
 const CID_NOT_FOUND: u8 = 1;
 const RECOVERY_NOT_SUPPORTED: u8 = 2;
@@ -63,12 +63,12 @@ impl Session {
             Admit::Outside => Ok(Turn::Never),
             Admit::Early if self.early.contains_key(&cmd_sn) => Ok(Turn::Never),
             Admit::Early if self.has_joined => Ok(Turn::Later),
-            // One connection delivers in order, so what is missing will never come.
+            // A single connection delivers in order: the missing requests will never arrive.
             Admit::Early => Err(Fault::contradiction("requests before it are missing", itt)),
         }
     }
 
-    /// Does what a request asks for, now that it is its turn.
+    /// Carries out a request that is due.
     pub(super) fn carry_out(
         &mut self,
         connection: ConnectionId,
@@ -85,12 +85,12 @@ impl Session {
         Ok(())
     }
 
-    /// Answers a logout. What is not sent by now is not sent any more (RFC 7143 section 11.14).
+    /// Answers a logout. Queued data that is not sent yet is dropped (RFC 7143 section 11.14).
     fn handle_logout(&mut self, connection: ConnectionId, logout: &LogoutRequest) {
         let subject = match logout.reason {
             logout_reason::CLOSE_SESSION => Ok(None),
             logout_reason::CLOSE_CONNECTION => self.connection_of(logout.cid).map(Some).ok_or(CID_NOT_FOUND),
-            // That a connection is recovered takes error recovery level 2.
+            // Connection recovery requires error recovery level 2.
             _ => Err(RECOVERY_NOT_SUPPORTED),
         };
         let response = LogoutResponse {
@@ -100,7 +100,7 @@ impl Session {
             exp_cmd_sn: 0,
             max_cmd_sn: 0,
             time2wait: self.params.default_time2wait_s,
-            // Nothing is kept for those who come back.
+            // No task or connection state is kept for a reconnect.
             time2retain: 0,
         };
         let at = at(&mut self.connections, connection);
@@ -137,11 +137,11 @@ impl Session {
         if request.ttt == RESERVED_TAG {
             at.text.clear();
         } else if at.text_answer.as_ref().is_none_or(|answer| answer.ttt != request.ttt) {
-            // It goes on with something that was not begun, or is over (section 11.10.4).
+            // The request continues an exchange that was never begun or is over (section 11.10.4).
             self.reject_text(connection, *request);
             return Ok(());
         }
-        // A request that carries our transfer tag asks for the rest of a long answer.
+        // A request with the target transfer tag of this session requests the rest of a long answer.
         if let Some(answer) = &mut at.text_answer
             && request.ttt == answer.ttt
             && !answer.rest.is_empty()

@@ -6,44 +6,44 @@ use wire::iscsi::{Lun, Pdu, TaskAttribute, TaskManagementRequest};
 
 use super::ConnectionId;
 
-/// What the serving loop is told of a command when it is its turn.
+/// A command that is due in CmdSN order, as reported to the serving loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// Its name here.
+    /// Identifier of the task.
     pub task: TaskId,
-    /// Where it came, and where all that belongs to it goes.
+    /// Connection of the command; all its PDUs belong to this connection.
     pub connection: ConnectionId,
-    /// Which unit.
+    /// Logical unit.
     pub lun: Lun,
-    /// The command.
+    /// Command descriptor block.
     pub cdb: [u8; 16],
-    /// How it is ordered among others.
+    /// Task attribute: ordering relative to other commands.
     pub attribute: TaskAttribute,
     /// The initiator expects to receive data.
     pub read: bool,
     /// The initiator expects to send data.
     pub write: bool,
-    /// How much data the initiator expects to move.
+    /// Expected Data Transfer Length of the command.
     pub expected_bytes: u32,
 }
 
-/// Names an open task within its session.
+/// Identifier of an open task within its session.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct TaskId(pub(crate) u32);
 
-/// How a command ends.
+/// Status and sense data that end a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer {
     /// SCSI status.
     pub status: u8,
     /// Sense data, empty for none.
     pub sense: Vec<u8>,
-    /// Bytes that the command itself moves (its transfer or allocation length): the residual is the
-    /// difference from what the initiator expected.
+    /// Bytes that the command itself moves (its transfer or allocation length): the residual is the difference from
+    /// the Expected Data Transfer Length.
     pub actual_bytes: u32,
 }
 
-/// A stretch of payload that the initiator sends without being asked, or because of one R2T.
+/// A burst of write data: unsolicited, or solicited by one R2T.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Burst {
     pub(crate) ttt: u32,
@@ -62,57 +62,57 @@ pub(crate) struct Task {
     pub(crate) read: bool,
     pub(crate) write: bool,
     pub(crate) expected_bytes: u32,
-    /// The serving loop's name of it, given when it answers [`Run`].
+    /// Payload token of the serving loop, set by the answer to [`Run`].
     pub(crate) token: u64,
     pub(crate) cmd_sn: u32,
-    /// It counts against the command window.
+    /// The task counts against the command window; immediate commands do not.
     pub(crate) counted: bool,
     pub(crate) stage: Stage,
-    /// Bursts on their way here.
+    /// Incomplete bursts of the transfer.
     pub(crate) bursts: VecDeque<Burst>,
     pub(crate) next_r2t_sn: u32,
-    /// Data that arrived before its turn came.
+    /// Data that arrived before the task was due.
     pub(crate) early: Vec<u8>,
-    /// Data of it was lost on its way: what follows is taken and forgotten.
+    /// Data-Out of the task was lost: the rest is received and discarded.
     pub(crate) is_damaged: bool,
 }
 
 impl Task {
-    /// Whether what still comes for it is forgotten, in order or not.
+    /// Returns true if further Data-Out PDUs are discarded, in order or not.
     pub(crate) fn takes_anything(&self) -> bool {
         self.is_damaged || matches!(self.stage, Stage::Aborted)
     }
 }
 
-/// Where a task stands.
+/// Stage of a task.
 #[derive(Debug)]
 pub(crate) enum Stage {
-    /// Commands before it are missing.
+    /// Commands with a smaller CmdSN are missing.
     Early,
-    /// The serving loop has it.
+    /// The serving loop executes the command.
     Running,
-    /// Data is being received, up to `wanted_bytes`; `asked_bytes` have been sent for or are unsolicited.
+    /// Data is being received, up to `wanted_bytes`; the first `asked_bytes` are solicited by R2Ts or unsolicited.
     Receiving { wanted_bytes: u32, asked_bytes: u32 },
-    /// Answered, but data that nobody wants is still on its way here.
+    /// Answered; discarded data is still in flight.
     Draining(Answer),
     /// Data-In PDUs are being sent.
     Sending(Sending),
-    /// Ended without an answer; the serving loop has not let go of it yet.
+    /// Ended without a response and not yet released by the serving loop.
     Aborted,
 }
 
-/// What has come ahead of its turn.
+/// A request ahead of its CmdSN order.
 #[derive(Debug)]
 pub(crate) enum Early {
     /// A command.
     Task(usize),
     /// Another request.
     Request(Box<EarlyRequest>),
-    /// Something that counts as received and is not carried out.
+    /// A CmdSN that counts as received, without a request to carry out.
     Skipped,
 }
 
-/// A request that is no SCSI command, ahead of its turn.
+/// A request other than a SCSI command, ahead of its CmdSN order.
 #[derive(Debug)]
 pub(crate) struct EarlyRequest {
     pub(crate) connection: ConnectionId,
@@ -120,7 +120,7 @@ pub(crate) struct EarlyRequest {
     pub(crate) collected: Vec<u8>,
 }
 
-/// An immediate request to end tasks, some of which have not come: another connection may be slower.
+/// An immediate task management request whose preceding commands have not all arrived: another connection may lag.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) connection: ConnectionId,
@@ -134,12 +134,12 @@ pub(crate) struct Sending {
     pub(crate) end_bytes: u32,
     pub(crate) actual_bytes: u32,
     pub(crate) next_data_sn: u32,
-    /// Small data that the serving loop handed over; payload by token otherwise.
+    /// Small data owned by the session; `None` for payload by token.
     pub(crate) owned: Option<Vec<u8>>,
 }
 
 impl Sending {
-    /// What is kept for it.
+    /// Memory of the owned data, in bytes.
     pub(crate) fn made_bytes(&self) -> usize {
         self.owned.as_ref().map_or(0, Vec::len)
     }

@@ -1,4 +1,4 @@
-//! A server with a disk in memory around the server's machine.
+//! A server with a disk in memory around the server's state machine.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use wire::nbd::{StatusExtent, command_flag, state_flag};
 pub(crate) const DISK_BYTES: usize = 1 << 16;
 pub(crate) const BLOCK_BYTES: u32 = 512;
 
-/// Everything but READ_ONLY, ROTATIONAL and what has no command here.
+/// All transmission flags except READ_ONLY, ROTATIONAL and flags without a command here.
 const FLAGS: u16 = 0x0dec;
 
 pub(crate) fn config(random: &mut Rng) -> Arc<NbdServerConfig> {

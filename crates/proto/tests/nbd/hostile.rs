@@ -15,7 +15,7 @@ use wire::nbd::{
 use crate::far::{DISK_BYTES, config};
 use crate::walk::Pair;
 
-/// Disturbs bytes on their way: flips, losses, doubles and bytes of nobody.
+/// Disturbs bytes in flight: flips, losses, duplicates and inserted bytes.
 fn disturb(bytes: &mut VecDeque<u8>, random: &mut Rng) {
     if bytes.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! The two NBD machines against each other and against disturbed bytes, in memory: no socket, no clock.
+//! The two NBD state machines against each other and against disturbed bytes, in memory: no socket, no clock.
 //!
 //! A failure prints its seed.
 

@@ -1,4 +1,4 @@
-//! A client with random commands around the client's machine, and a model of the disk.
+//! A client with random commands around the client's state machine, and a model of the disk.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -22,7 +22,7 @@ pub(crate) struct Near {
     asked: HashMap<u64, Asked>,
     next_token: u64,
     pub(crate) completed: usize,
-    /// Compare what comes with the model; not with disturbed bytes.
+    /// Compares received data with the model; false for disturbed bytes.
     pub(crate) is_strict: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A session over several connections: which of them carries what, and numbers that belong to one or to all.
+//! A session over several connections: distribution of commands, and numbers of a connection and of the session.
 
 use proto::initiator::{Command, Completion, Event, Function, Session, Transfer};
 use proto::params::Params;
@@ -97,7 +97,7 @@ fn a_small_window_leaves_no_connection_behind() {
     (0..30).for_each(|token| submit(&mut session, token, Transfer::In(4096)));
     let mut max_cmd_sn = 2;
     let mut done = Vec::new();
-    // The first connection is always asked first.
+    // The first connection is always polled first.
     while done.len() < 30 {
         let before = done.len();
         for cid in 0..3 {

@@ -63,7 +63,7 @@ fn made_up(random: &mut Rng, like: &[u8; 48], is_request: bool) -> [u8; 48] {
     header
 }
 
-/// What arrives in the place of a PDU: mostly itself, and one time in `rarity` / 5 something else.
+/// PDUs that arrive in place of one PDU: in most cases itself, in 5 of `rarity` cases a disturbed one.
 fn disturbed(random: &mut Rng, sent: Sent, is_request: bool, rarity: u16) -> Vec<Sent> {
     let mut changed = sent.clone();
     match random.u16(0..rarity) {

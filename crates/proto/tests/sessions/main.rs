@@ -1,4 +1,4 @@
-//! The two session machines against each other and against scripted peers, in memory: no socket, no clock.
+//! The two session state machines against each other and against scripted peers, in memory: no socket, no clock.
 //!
 //! `sim` lends the hosts around the sessions and [`sim::Rules`], which panics where a header breaks RFC 7143.
 //! A failure prints the case and, where the order of events was random, its seed.

@@ -1,4 +1,4 @@
-//! Task management: which task is meant, what becomes of tasks that end without an answer, and data that is lost.
+//! Task management: the task of a request, tasks that end without a response, and lost data.
 
 use proto::target::ConnectionId;
 use sim::{Far, Kind, Order, content};
@@ -51,7 +51,7 @@ fn data_out(itt: u32, ttt: u32, buffer_offset: u32, len: u32, data_sn: u32) -> D
     }
 }
 
-/// A target with the write `index`, whose data is sent for; the tag to send it with.
+/// A target that has solicited the data of the write `index`. Returns the target transfer tag.
 fn soliciting(far: &mut Far, index: u32) -> u32 {
     take(far, command(index, WRITE, 4096), &[]).expect("in turn");
     let [Pdu::R2t(r2t)] = answers(far)[..] else { panic!("the data is sent for") };
@@ -97,7 +97,7 @@ fn a_write_ends_and_the_rest_of_its_data_is_forgotten() {
     assert_eq!(response(&mut far), 0);
     take(&mut far, data_out(0, ttt, 0, 512, 0), &[0xee; 512]).expect("taken and forgotten");
     assert_eq!(answers(&mut far), vec![]);
-    // The tag is free again, and what is sent under it belongs to the new task.
+    // The tag is free again, and data sent under it belongs to the new task.
     let again = ScsiCommand { itt: 0, ..command(1, WRITE, 4096) };
     take(&mut far, again, &[]).expect("in turn");
     let [Pdu::R2t(r2t)] = answers(&mut far)[..] else { panic!("the data is sent for") };

@@ -1,4 +1,4 @@
-//! What an initiator does with the answers of a scripted target, right ones and wrong ones.
+//! Reactions of an initiator to the answers of a scripted target, right ones and wrong ones.
 
 use std::sync::Arc;
 
@@ -122,7 +122,7 @@ fn a_write_that_is_answered_early_sends_no_more() {
     assert!(rest.iter().all(|pdu| pdu.itt() != command.itt), "nothing of the first write: {rest:?}");
     assert_eq!(rest.len(), 1 + 8, "the second write goes out whole");
     assert_eq!(near.session().unsent_payload_bytes(0), 0);
-    // A late R2T of the first is no use to anybody.
+    // A late R2T of the first task is a fault.
     dropped(&mut near, r2t(command.itt, 1, 0, 512), &[], "not open");
 }
 
@@ -155,7 +155,7 @@ fn r2ts_are_answered_as_asked_for() {
         ]
     );
     assert_eq!(near.session().unsent_payload_bytes(0), 43);
-    // The status comes although the rest was never asked for.
+    // The status comes although no R2T solicited the rest.
     take(&mut near, response(itt, 0, 0), &[]).expect("a status at any time");
     let done = near.done().expect("the write is over");
     assert_eq!((done.completion.status, done.completion.transferred_bytes), (0, 4053));

@@ -33,7 +33,7 @@ fn sent(session: &mut Session) -> Vec<Pdu> {
     sent.map(|sent| Pdu::parse(&sent.header()).expect("an initiator sends PDUs")).collect()
 }
 
-/// Asks for a function and gives the answer to it; what was sent and what the caller is told.
+/// Requests a function and answers the request. Returns the request and the events.
 fn ask(session: &mut Session, function: Function, response: u8) -> (TaskManagementRequest, Vec<Event>) {
     session.manage(function);
     let [Pdu::TaskManagementRequest(request)] = sent(session)[..] else { panic!("a request") };

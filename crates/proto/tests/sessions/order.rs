@@ -70,7 +70,7 @@ fn the_last_data_in_carries_the_status() {
         (last.exp_cmd_sn, last.max_cmd_sn),
         (CMD_SN.wrapping_add(1), CMD_SN.wrapping_add(terms.window))
     );
-    // What the next request confirms.
+    // The ExpStatSN of the next request.
     pair.near.session().ping(0);
     let Some(Pdu::NopOut(nop)) = sent_by(&mut pair).pop() else { panic!("a ping was asked for") };
     assert_eq!((nop.cmd_sn, nop.exp_stat_sn), (CMD_SN.wrapping_add(1), STAT_SN.wrapping_add(1)));

@@ -1,4 +1,4 @@
-//! Both machines joined by two queues, which are served in a random order that a seed decides.
+//! Initiator and target session joined by two queues, which are served in a random order given by a seed.
 
 use std::collections::VecDeque;
 
@@ -9,10 +9,10 @@ use sim::{Done, Far, Near, Rules, Sent, content};
 /// Numbers that a session begins with. They wrap around within a few PDUs.
 pub(crate) const CMD_SN: u32 = u32::MAX - 2;
 pub(crate) const STAT_SN: u32 = u32::MAX - 1;
-/// What the far end's memory holds at first.
+/// Initial size of the far end's memory.
 pub(crate) const MEMORY_BYTES: usize = 1 << 20;
 
-/// What two ends agreed on.
+/// Parameters in force between the two ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     pub(crate) initial_r2t: bool,
@@ -94,7 +94,7 @@ impl Pair {
         }
     }
 
-    /// Goes on until neither end has anything to do; what came back at the near end.
+    /// Continues until neither end has anything to do. Returns the completions at the near end.
     pub(crate) fn settle(&mut self) -> Vec<Done> {
         let mut done = Vec::new();
         let mut idle = 0;

@@ -1,4 +1,4 @@
-//! What a target does when the initiator breaks the rules: which PDU is rejected, what drops the connection.
+//! Reactions of a target to protocol violations: PDUs that are rejected, and faults that drop the connection.
 
 use proto::Fault;
 use sim::{Far, Kind, Order, content};

@@ -1,4 +1,4 @@
-//! Everything beside commands, between both machines: pings, text, messages, logout.
+//! Services other than commands, between initiator and target: pings, text, messages, logout.
 
 use event::{WindowKind, WindowNotice};
 use proto::initiator::Event;
@@ -160,7 +160,7 @@ fn a_question_without_end_drops_the_connection() {
     assert!(fault.expect("there is a limit").to_string().contains("text without end"));
 }
 
-/// RFC 7143 section 13.12: at any time, for this connection alone, and for what is being sent as well.
+/// RFC 7143 section 13.12: at any time, for this connection alone, and for transfers in progress as well.
 #[test]
 fn a_segment_that_is_declared_anew_is_what_is_sent() {
     let mut far = Terms { segment_len: (8192, 4096), ..Terms::default() }.far();
@@ -280,7 +280,7 @@ fn an_initiator_that_asks_and_does_not_listen_has_little_made_for_it() {
     };
     assert_eq!(until_full(8192), (1 << 20) / 8192 - 1);
     assert_eq!(until_full(8), window as usize, "what is not wanted is not kept");
-    // What has ended is not kept either.
+    // Data of ended commands is not kept either.
     let mut far = Terms { window, ..Terms::default() }.far();
     (0..window / 2).for_each(|index| take(&mut far, command(index, made, 8192), &[]).expect("a command"));
     assert!(far.session().is_backed_up(ConnectionId::LEADING));

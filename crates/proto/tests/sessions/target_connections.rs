@@ -147,7 +147,7 @@ fn a_lost_connection_takes_its_own_tasks_with_it() {
     far.lose(second);
     assert_eq!(far.session().connections().len(), 1);
     assert_eq!(far.session().early_bytes(), 0);
-    // What was lost with it is filled by the initiator; what had come of it counts as received.
+    // The initiator fills the CmdSN of the lost command; commands that had arrived count as received.
     take(&mut far, FIRST, manage(task_function::ABORT_TASK, 2, 5), &[]);
     let answered = answers(&mut far, FIRST);
     assert!(matches!(answered[..], [Pdu::TaskManagementResponse(it)] if it.response == 0), "{answered:?}");
@@ -254,10 +254,10 @@ fn requests_that_wait_for_their_turn_are_bounded() {
         far.take_on(second, &header, &[b'a'; 8192]).err()
     });
     assert!(fault.expect("there is a limit").to_string().contains("too much data"));
-    // The connection is dropped for it, and what it held is free again.
+    // The fault drops the connection, and its resources are free again.
     far.lose(second);
     assert_eq!(far.session().open_commands(), 0);
-    // The same number twice is one request, and a reset may wait for what is missing only so many times.
+    // The same number twice is one request, and the number of resets that wait for missing commands is bounded.
     let (mut far, second) = pair(Terms::default());
     take(&mut far, second, nop(1, false), &[]);
     take(&mut far, second, NopOut { itt: 99, ..nop(1, false) }, &[]);
@@ -317,7 +317,7 @@ fn one_connection_alone_has_no_requests_before_their_turn() {
 
 #[test]
 fn the_turn_of_a_command_comes_while_its_data_does() {
-    // Immediate data, and Data-Out behind it: its first PDU is on its way when the turn comes.
+    // Immediate data, and Data-Out behind it: its first PDU is in flight when the command is due.
     let whole = content(4096, 9);
     let (mut far, second) = pair(Terms { initial_r2t: false, ..Terms::default() });
     let early = ScsiCommand { is_final: false, data_segment_len: 1024, ..command(1, WRITE, 4096) };
@@ -353,7 +353,7 @@ fn the_turn_of_a_command_comes_while_its_data_does() {
 
 #[test]
 fn data_beyond_what_a_command_moves_is_nobodys_also_when_its_turn_comes_while_it_arrives() {
-    // It says that it sends 4096 bytes and writes a block of 512.
+    // A command that announces 4096 bytes and writes a block of 512.
     let short = Order { len_bytes: 512, ..WRITE };
     let (mut far, second) = pair(Terms { initial_r2t: false, ..Terms::default() });
     let early = ScsiCommand { is_final: false, data_segment_len: 1024, ..command(1, short, 4096) };

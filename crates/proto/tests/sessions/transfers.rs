@@ -7,7 +7,7 @@ use sim::{Done, Kind, Order, content};
 
 use crate::pair::{MEMORY_BYTES, Pair, Terms};
 
-/// A command: what it moves itself, and what the initiator expects.
+/// A command: the length that it moves itself, and the length that the initiator expects.
 #[derive(Clone, Copy, Debug)]
 struct Io {
     kind: Kind,
@@ -15,7 +15,7 @@ struct Io {
     expected_bytes: u32,
 }
 
-/// Runs the commands at once, one behind the other in the memory, and checks everything that came of them.
+/// Runs the commands at once, one behind the other in the memory, and checks all results.
 fn check(terms: &Terms, ios: &[Io], is_slow: bool, seed: u64) {
     println!("{terms:?} {ios:?} slow: {is_slow}, seed {seed}");
     let mut pair = Pair::new(terms, seed);
@@ -146,7 +146,7 @@ fn a_refused_command_moves_nothing_and_the_next_ones_go_on() {
         let held = pair.far.memory().to_vec();
         let mut tokens = Vec::new();
         for len in SIZES {
-            // Its unsolicited data is already on the way when it is refused.
+            // The unsolicited data is already in flight when the command is refused.
             tokens.push(pair.near.write(refuse, Arc::new(content(len as usize, 9))));
             tokens.push(pair.near.read(refuse, len));
         }

@@ -57,7 +57,7 @@ fn an_initiator_waits_when_the_window_is_used_up() {
         }
         assert_eq!(sent, window, "as many as the login allowed");
         assert!(!pair.near.session().wants_transmit(0) && pair.near.session().open_commands() == 20);
-        // What is immediate goes out all the same.
+        // Immediate PDUs are sent all the same.
         pair.near.session().ping(0);
         assert!(pair.near_sends() && !pair.near_sends());
         assert_eq!(pair.settle().len(), 20);
@@ -165,7 +165,7 @@ fn early_data_has_a_limit_and_what_is_refused_frees_it() {
         take(&mut far, command(2 * round, NOTHING, 0), &[]).expect("in turn");
         assert_eq!(answers(&mut far).len(), 2, "round {round}");
     }
-    // On one connection alone what is missing cannot be on its way; on several it may be.
+    // On a single connection missing commands cannot be in flight; on several they may be.
     for (is_alone, taken) in [(true, 1), (false, 256)] {
         let mut far = Terms { segment_len: (65_536, 8192), window: 4096, ..Terms::default() }.far();
         if !is_alone {

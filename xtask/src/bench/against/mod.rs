@@ -26,8 +26,8 @@ const SECONDS: u32 = 2;
 /// A pair in either order: enough to see that every command of both builds works.
 const QUICK: Plan = Plan { rounds: 2, seconds: 1 };
 
-/// Measures the sections of both builds; true if all were measured and no figure is worse. What one build cannot do fails
-/// its section alone.
+/// Measures the sections of both builds; true if all were measured and no figure is worse. A section that one build
+/// cannot run fails alone.
 pub(super) fn run(asked: &Against, length: Length, sections: &[&Section]) -> Result<bool> {
     let measured = || sections.iter().filter_map(|section| Some((section.name, section.against.as_ref()?)));
     ensure_programs(measured().map(|(_, against)| against.programs))?;
@@ -111,8 +111,8 @@ fn print(section: &str, builds: &[Build; 2], plan: Plan, length: Length, series:
     Ok(good)
 }
 
-/// Whether the ratio of the new build to the old one may be within 3 % of 1 or better; `None` for a figure that is not
-/// judged.
+/// Returns true if the ratio of the new build to the old one may be within 3 % of 1 or better; `None` for a figure that
+/// is not judged.
 fn is_within(sense: Sense, ratio: &Interval) -> Option<bool> {
     match sense {
         Sense::Rate => Some(ratio.high >= 1.0 - TOLERANCE),

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::{step, workspace};
 
-/// The folder with worktree and builds; nobody else uses it while this is alive.
+/// The folder with worktree and builds, used exclusively while this value exists.
 pub(super) struct Folder<'a> {
     root: &'a Path,
     path: PathBuf,
@@ -20,7 +20,7 @@ pub(super) struct Folder<'a> {
 
 /// A build of a revision.
 pub(super) struct Built {
-    /// The revision as it was asked for, and its commit.
+    /// The revision as given on the command line, and its commit.
     pub(super) name: String,
     pub(super) binary: PathBuf,
 }
@@ -73,7 +73,7 @@ fn resolve(root: &Path, revision: &str) -> Result<String> {
 /// Brings the worktree `tree` of the repository at `root` to `commit`, whatever became of it since it was made.
 fn check_out(root: &Path, tree: &Path, commit: &str) -> Result<()> {
     if is_worktree(root, tree) {
-        // Files that are the same keep their times, so cargo builds only what differs.
+        // Unchanged files keep their times, so cargo rebuilds only the difference.
         git(tree, &["checkout", "--quiet", "--force", "--detach", commit])?;
         return Ok(());
     }
@@ -86,8 +86,8 @@ fn check_out(root: &Path, tree: &Path, commit: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether `tree` is the top of a worktree of the repository at `root`. A folder that is none lies in a worktree all the
-/// same, the one that surrounds it, and a checkout there would overwrite the user's files.
+/// Returns true if `tree` is the top of a worktree of the repository at `root`. An ordinary folder lies in the worktree
+/// around it, and a checkout there would overwrite the user's files.
 fn is_worktree(root: &Path, tree: &Path) -> bool {
     let ask = |folder: &Path, flag: &str| {
         let answer = git(folder, &["rev-parse", "--path-format=absolute", flag]).ok()?;
@@ -102,7 +102,7 @@ fn is_worktree(root: &Path, tree: &Path) -> bool {
 /// Runs git in `folder` and returns its output without the line's end.
 fn git(folder: &Path, args: &[&str]) -> Result<String> {
     let mut command = Command::new("git");
-    // No hooks: they are written for the user's own checkouts. What a hook has set names another repository.
+    // No hooks: they are written for the user's own checkouts. Variables set by a hook name another repository.
     command.args(["-c", "core.hooksPath=/dev/null"]).args(args).current_dir(folder);
     for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR"] {
         command.env_remove(variable);
@@ -172,10 +172,10 @@ mod tests {
         // Changed by hand.
         fs::write(tree.join("file"), "changed")?;
         repository.check()?;
-        // Its folder is gone and git remembers it.
+        // The folder is gone and git remembers the worktree.
         fs::remove_dir_all(&tree)?;
         repository.check()?;
-        // The same, and git was told so.
+        // The folder removed and pruned by git.
         fs::remove_dir_all(&tree)?;
         git(root, &["worktree", "prune"])?;
         repository.check()?;

@@ -1,4 +1,4 @@
-//! Everything that is asked of ten million events of the table `layers`: how long it takes, and how much memory.
+//! Time and memory of every query over ten million events of the table `layers`.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! What an example of a crate measures of that crate, which it prints as one document.
+//! Measurements of a crate by one of its examples, which prints them as one document.
 
 use std::ffi::OsStr;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::workspace::cargo;
 
-/// What it printed.
+/// The printed document.
 pub(super) struct Found(pub(super) Value);
 
 impl Found {

@@ -1,4 +1,4 @@
-//! How often causes of gaps are named right, in scenes of virtual time with seeds that no test has.
+//! Share of gaps whose cause is named right, in scenes of virtual time with seeds that no test has.
 
 use anyhow::{Context, Result};
 

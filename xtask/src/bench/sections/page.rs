@@ -1,8 +1,8 @@
 //! The report of a run of a million events: how large the page is, and how long headless Chromium takes from its address
 //! until its last figure is on the screen.
 //!
-//! The time is the browser's own (`performance.now`, 0 when it goes to the address), in real time and not in the virtual
-//! time of the tests. What it takes to start the browser is not in it.
+//! The time is the browser's own (`performance.now`, 0 when it goes to the address), in real time and not in the
+//! virtual time of the tests. The start of the browser is not included.
 
 use std::fs;
 use std::path::Path;
@@ -20,8 +20,8 @@ const MOST_SECONDS: f64 = 2.0;
 /// A browser that has not ended by then never will.
 const PATIENCE_SECONDS: &str = "120";
 
-/// Notes when the last figure is on the screen. Until then a frame whose document stays open keeps the page from being
-/// loaded, which is what the browser waits for before it hands the document over.
+/// Notes the time at which the last figure is on the screen. Until then a frame whose document stays open delays the
+/// load event of the page, and the browser hands the document over only after that event.
 const STOPWATCH: &str = r#"<iframe id="hold" hidden></iframe><script>(() => {
   const frame = document.getElementById("hold").contentDocument;
   frame.open();

@@ -117,7 +117,7 @@ impl<'ast> Visit<'ast> for Module {
             return;
         }
         match item {
-            // Its body is a module of its own.
+            // The body is a module of its own.
             Item::Mod(item) => {
                 let name = item.ident.to_string();
                 match &item.content {

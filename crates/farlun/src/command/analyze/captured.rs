@@ -41,7 +41,7 @@ pub(super) struct Shared {
 }
 
 impl Captured {
-    /// Its files.
+    /// Files of the capture.
     pub(super) fn paths(&self) -> Vec<PathBuf> {
         self.units.iter().flatten().map(|member| member.path.clone()).collect()
     }

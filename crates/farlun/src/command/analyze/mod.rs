@@ -152,7 +152,7 @@ fn lists(files: &[PathBuf], interfaces: &[String], list: List) -> anyhow::Result
     Ok(end(&unreadable))
 }
 
-/// What is said of a capture that shows what others have shown.
+/// Note about a capture whose connections were already seen in other captures.
 fn again(read: &Captured, captures: &[Captured]) -> Option<String> {
     let shared = read.shared.iter().map(|Shared { capture, connections }| {
         let name = captures[*capture].names();

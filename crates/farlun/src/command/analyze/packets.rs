@@ -1,8 +1,8 @@
-//! The segments of a capture's connections as the Parquet table `packets`, for whoever asks with SQL or pandas.
+//! The segments of a capture's connections as the Parquet table `packets`, for SQL and pandas.
 //!
-//! Each connection is written as it is told: from the tap nearest its initiator. A tap knows one time of a packet and not
-//! what became of it, and so the three times of a row are one, and its fate is `seen`. Hosts are numbers in that table:
-//! which addresses they are is said beside it.
+//! Each connection is written as seen by the tap nearest its initiator, as in the report. A tap knows one time of a
+//! packet and not its fate, so the three times of a row are one, and the fate is `seen`. Hosts are numbers in the
+//! table: their addresses are printed beside it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
@@ -20,7 +20,7 @@ use super::tapped::Tapped;
 /// Near hosts are numbered from 0, far ones from this, or from the next multiple if there are as many near ones.
 const FAR: u32 = 100;
 
-/// What was written.
+/// A table that was written.
 #[derive(Serialize)]
 pub(super) struct Table {
     pub(super) path: PathBuf,
@@ -42,7 +42,7 @@ pub(super) fn write(folder: &Path, read: &Captured) -> anyhow::Result<Table> {
     Ok(Table { rows: writing.writer.finish()?, path, hosts })
 }
 
-/// What one end of a connection sends.
+/// One direction of a connection.
 struct Way {
     direction: Direction,
     src_host: u32,

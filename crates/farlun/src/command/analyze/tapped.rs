@@ -58,7 +58,7 @@ impl Tapped {
         self.dissector.last_ns()
     }
 
-    /// True if a file that begins with these packets goes on with this capture.
+    /// Returns true if a file that begins with these packets continues this capture.
     pub(super) fn goes_on_with(&self, first: &FirstPackets) -> bool {
         if self.last_ns() <= first.first_ns() {
             !self.dissector.has_seen(first)

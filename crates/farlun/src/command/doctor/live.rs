@@ -1,4 +1,4 @@
-//! `farlun doctor URL`: a short load on a target, what limits it, and with `--fix` what becomes of it without that.
+//! `farlun doctor URL`: a short load on a target, its limit, and with `--fix` the load without that limit.
 //!
 //! The loop is [`lab::doctor::treat`]; the load is that of `farlun bench`, through the same engine.
 
@@ -114,7 +114,7 @@ pub(super) fn run(url: &str, args: LiveArgs, is_json: bool) -> anyhow::Result<u8
     };
     // Before any thread starts: threads inherit which signals are taken over.
     let ending = args.out.is_none().then(Ending::watch).transpose().context("cannot take over signals")?;
-    // What is not there, or not for us, is said before anything is made.
+    // A missing or inaccessible LUN is reported before anything is created.
     let disk = crate::session::open(url, &options)?;
     let rtt = disk.session().min_rtt().unwrap_or_default();
     caller.block_most_bytes = disk.transfer_max_bytes().into();
@@ -165,7 +165,7 @@ impl Live<'_> {
         let warmup = self.warmup(load.role);
         Shape {
             op: self.op,
-            // Checked, and a fix stays within what the target takes.
+            // Checked, and a fix stays within the limits of the target.
             block_bytes: u32::try_from(load.request_bytes).unwrap_or(u32::MAX),
             depth: load.depth.map(|depth| depth as usize),
             is_random: self.is_random,
@@ -186,7 +186,7 @@ impl Live<'_> {
         }
     }
 
-    /// The load that was asked for.
+    /// The requested load.
     pub(super) fn asked(&self) -> StepLoad {
         let Caller { sessions, depth, block_bytes, .. } = self.caller;
         StepLoad { role: StepRole::Nominal, sessions, depth, request_bytes: block_bytes }

@@ -16,7 +16,7 @@ use crate::command::bench;
 use crate::session::{close, open_many};
 
 impl Live<'_> {
-    /// Runs the load as it is now, and the steps that tell what limits it.
+    /// Runs the load as it is now, and the steps that determine its limit.
     pub(super) fn measure(&mut self) -> anyhow::Result<Examined> {
         self.measurements += 1;
         let asked = self.asked();
@@ -49,7 +49,7 @@ impl Live<'_> {
         Ok(Examined { loads: plan.seen().to_vec(), diagnosis })
     }
 
-    /// Says what will be done, and for how long, before it begins.
+    /// Prints the planned steps and their duration before they begin.
     fn announce(&self, plan: &StepPlan) {
         let asked = self.asked();
         let steps = plan.steps_most() - 1;

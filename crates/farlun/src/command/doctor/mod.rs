@@ -1,5 +1,4 @@
-//! `farlun doctor`: what limits a load, and what to change: of a run that was recorded, or on a target, where it runs a
-//! load itself.
+//! `farlun doctor`: the limit of a load and the remedy: for a recorded run, or on a target, with a load of its own.
 
 mod live;
 mod measure;
@@ -57,11 +56,11 @@ pub(crate) fn run(args: DoctorArgs) -> anyhow::Result<u8> {
     }
 }
 
-/// What was recorded is not loaded again: flags of the load would be for nothing.
+/// Returns an error for flags of a load: a recorded run is not loaded again, so they would have no effect.
 fn expect_no_load(what: &str) -> anyhow::Result<()> {
     let words = std::env::args_os().skip(2).map(|word| word.to_string_lossy().into_owned());
     match words.filter(|word| word.starts_with('-')).find(|word| word != "--json" && word != "--") {
-        // Its value may be a secret.
+        // The value of the flag may be a secret and is left out.
         Some(flag) => Err(Exit::usage(format!(
             "{} is for a load on a target, iscsi://…; '{what}' is taken for a run",
             flag.split('=').next().unwrap_or_default()

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use diagnosis::steps::StepRole;
 
-/// All steps but the load that was asked for, at most, up to a round trip of 200 ms; over longer paths in proportion.
+/// Longest time of all steps except the requested load, up to a round trip of 200 ms; over longer paths in proportion.
 const ALL_MOST: Duration = Duration::from_secs(60);
 const LONG_RTT: Duration = Duration::from_millis(200);
 /// Round trips of login, inquiries and logout.
 const SESSION_ROUND_TRIPS: u32 = 10;
-/// Before figures count: for slow start, and until what it overshot has drained.
+/// Time before figures count: for slow start, and until its overshoot has drained.
 const WARM_UP: (Duration, u32) = (Duration::from_millis(500), 20);
-/// The same for one request at a time, which overshoots nothing.
+/// The same for one request at a time, without overshoot.
 const WARM_UP_LOW: (Duration, u32) = (Duration::from_millis(200), 6);
 /// Time that a step is measured, and round trips: enough for a mean of a handful of requests one after the other.
 const STEP: (Duration, u32) = (Duration::from_millis(700), 6);
@@ -21,7 +21,7 @@ const STEP: (Duration, u32) = (Duration::from_millis(700), 6);
 pub(super) struct Pace {
     /// Round trip.
     pub(super) rtt: Duration,
-    /// Time that the load that was asked for is measured.
+    /// Time over which the requested load is measured.
     pub(super) time: Duration,
 }
 
@@ -45,7 +45,7 @@ impl Pace {
         self.warmup(role) + self.time(role) + self.rtt * SESSION_ROUND_TRIPS
     }
 
-    /// Time of all steps but the load that was asked for, at most.
+    /// Longest time of all steps except the requested load.
     pub(super) fn most(&self, steps: u32) -> Duration {
         let longer = (self.rtt.as_secs_f64() / LONG_RTT.as_secs_f64()).max(1.0);
         (self.whole(StepRole::More) * steps).min(ALL_MOST.mul_f64(longer))

@@ -1,4 +1,4 @@
-//! `farlun doctor RUN`: what limits the loads of a run. How it is found out is `analysis`'s business.
+//! `farlun doctor RUN`: the limits of the loads of a run, found by `analysis`.
 
 use std::io::stdout;
 use std::path::Path;

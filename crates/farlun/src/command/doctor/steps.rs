@@ -1,4 +1,4 @@
-//! What the doctor did with a load, step by step: as lines and as JSON.
+//! Steps of the doctor with a load: as lines and as JSON.
 
 use std::io::stdout;
 use std::path::Path;
@@ -11,7 +11,7 @@ use lab::doctor::{Ending, Step, Treatment};
 use report::terminal::Colour;
 use serde_json::{Value, json};
 
-/// Says the last of these steps: what was measured beside what was predicted, what limits, and what is done about it.
+/// Prints the last of these steps: figures measured and predicted, the limit, and the change made.
 pub(super) fn say(steps: &[Step]) {
     let Some((step, before)) = steps.split_last() else { return };
     let title = match before.len() {

@@ -1,5 +1,4 @@
-//! A directory for tables that are not kept: for nobody else to read, and gone in the end, also where a signal ends the
-//! run.
+//! A temporary directory for tables: private to the user, and removed in the end, also if a signal ends the run.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -13,10 +12,10 @@ use net::EndSignals;
 
 use crate::exit::FAILED;
 
-/// How often a directory is removed that others still write to.
+/// Attempts to remove a directory that other threads still write to.
 const ATTEMPTS: usize = 16;
 
-/// The end that a signal asks for, with what it has to remove.
+/// The end of the program on a signal, with the directory to remove.
 pub(super) struct Ending(Arc<OnceLock<PathBuf>>);
 
 /// The directory.
@@ -64,7 +63,8 @@ impl Drop for Temporary {
     }
 }
 
-/// Tables may still be made in it. What is left behind at last lies among the temporary files.
+/// Removes a directory in which tables may still be created. A rest that cannot be removed stays among the temporary
+/// files.
 fn remove(path: &Path) {
     for _ in 0..ATTEMPTS {
         if std::fs::remove_dir_all(path).is_ok() || !path.exists() {

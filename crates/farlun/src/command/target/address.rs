@@ -65,7 +65,7 @@ fn covers(all: &SocketAddr, one: &SocketAddr) -> String {
     format!("{all} is {one} too; leave one out")
 }
 
-/// An iSCSI name in the form in which names are compared. Its form is checked, not what its authority made of it.
+/// An iSCSI name, folded for comparison. Its form is checked, but not the part that the naming authority assigns.
 pub(super) fn node_name(text: &str) -> Result<String, String> {
     let is_typed = ["iqn.", "eui.", "naa."].iter().any(|kind| text.to_ascii_lowercase().starts_with(kind));
     let is_plain = text.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '.' | ':'));

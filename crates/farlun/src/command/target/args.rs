@@ -1,6 +1,6 @@
 //! The flags of `farlun target`.
 //!
-//! What they mean together with a configuration file is decided in `settings`.
+//! `settings` combines them with the configuration file.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! `--check`: everything that can be wrong before the first connection, without serving and without changing
-//! anything. What it says on standard output is what would be served.
+//! `--check`: every error that can be found before the first connection, without serving and without any change. The
+//! standard output shows the service that a start would offer.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -21,7 +21,7 @@ use super::args::TargetArgs;
 use super::settings::{Settings, SettingsError};
 use crate::exit::{DONE, Exit, USAGE};
 
-/// Says what is wrong, or what would be served.
+/// Reports the errors of the configuration, or the resulting service.
 pub(super) fn run(args: &TargetArgs, found: Result<Settings, SettingsError>) -> anyhow::Result<u8> {
     let checked = found.and_then(|settings| {
         register(&settings.config)?;
@@ -92,7 +92,8 @@ fn register(config: &Config) -> Result<(), String> {
     Register::check(state, &config.iqn).map_err(|error| error.to_string())
 }
 
-/// Whether each LUN that is written has its store to itself. That a store is in use now says nothing of it.
+/// Checks that no two LUNs share a store if one of them is writable. A store in use by another process is no error
+/// here.
 fn alone(config: &Config) -> Result<(), String> {
     let mut stores: BTreeMap<PathBuf, (u16, bool)> = BTreeMap::new();
     for (&number, LunSpec { source, options }) in &config.luns.specs {
@@ -132,7 +133,7 @@ fn listen(config: &Config) -> Result<Vec<String>, String> {
     Ok(warnings)
 }
 
-/// Whether tables can go there.
+/// Checks that tables can be written to a directory.
 pub(super) fn trace(dir: &Path) -> Result<(), String> {
     match dir.exists() && !dir.is_dir() {
         true => {

@@ -1,7 +1,7 @@
-//! The configuration file: TOML in, what it says out, or every problem of it with its place. Format:
+//! The configuration file: TOML in, settings out, or every error with its position. Format:
 //! `docs/reference/target.md`.
 //!
-//! Files that it names are read for their secrets; LUNs are not opened here.
+//! Secret files named in the configuration are read here; LUNs are not opened.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -59,7 +59,7 @@ pub(super) struct Portals {
     pub(super) advertise: Vec<TargetAddress>,
 }
 
-/// What a file says; `None` where it says nothing.
+/// Settings of a file; `None` for an absent key.
 #[derive(Default, Debug)]
 pub(super) struct FromFile {
     pub(super) iqn: Option<String>,
@@ -83,9 +83,9 @@ pub(super) struct FromFile {
 /// Initiators by their names.
 #[derive(Default, Debug)]
 pub(super) struct Initiators {
-    /// They may log in.
+    /// Initiators that may log in.
     pub(super) allowed: Option<Vec<String>>,
-    /// They may reset the target for all.
+    /// Initiators that may reset the target for all.
     pub(super) cold_reset: Option<Vec<String>>,
 }
 
@@ -261,7 +261,7 @@ fn unknown_keys(section: &Section<'_>, known: &[&str], problems: &mut Problems<'
 /// Reads `[chap]`. No text of a problem contains a secret.
 struct ChapReader<'p, 't> {
     allow_short: bool,
-    /// The secrets of those who have none of their own.
+    /// Secret file of users without one of their own.
     common: Option<SecretFile>,
     has_secrets: bool,
     problems: &'p mut Problems<'t>,
@@ -359,7 +359,7 @@ impl ChapReader<'_, '_> {
         let found = match (section.entry("secret"), section.entry("secret_file")) {
             (Some(entry), None) => {
                 self.has_secrets = true;
-                // Not through a reader that shows what it found.
+                // Not through a reader whose errors quote the value.
                 let text = entry.scalar(self.problems)?;
                 match text {
                     Scalar::Text(text) => Ok(Secret::new(text.as_bytes())),

@@ -74,8 +74,8 @@ pub(crate) fn run(args: TargetArgs) -> anyhow::Result<u8> {
     Ok(DONE)
 }
 
-/// What is asked for and can never be served is bad usage, as `--check` has it; what is in use today may be free
-/// tomorrow.
+/// Error of a target that cannot serve; one that can never succeed is a usage error, as with `--check`. A LUN in use
+/// may be free later.
 fn unserved(error: ServeError) -> anyhow::Error {
     let is_usage = match &error {
         ServeError::Lun(error) => !check::is_in_use(error),

@@ -1,4 +1,4 @@
-//! The configuration again, on SIGHUP: read with the same flags, and what came of it in words or as JSON.
+//! Reload of the configuration on SIGHUP: read with the same flags, and the result in words or as JSON.
 
 use event::Bytes;
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ impl Reload for TargetArgs {
     }
 }
 
-/// That it cannot be said is no reason to stop serving.
+/// Prints the outcome; a failure to print does not stop the target.
 fn say_at_once(outcome: &str) {
     if let Err(error) = say::line_at_once(format_args!("{outcome}")) {
         log(format_args!("cannot write what came of the reload to standard output: {error}"));

@@ -1,4 +1,4 @@
-//! What the flags and the configuration file come to: one [`Config`].
+//! Combination of the flags and the configuration file: one [`Config`].
 //!
 //! A flag wins over the same thing in the file; `--lun` adds to its LUNs. Read again for every reload, with the
 //! same flags. Opens no LUN and no socket.
@@ -21,12 +21,12 @@ use crate::secrets::SecretFile;
 use crate::session::DigestWish;
 use crate::text_file;
 
-/// What is to be served.
+/// Settings of the target.
 pub(super) struct Settings {
     pub(super) config: Config,
     pub(super) digest: DigestWish,
     pub(super) insecure: bool,
-    /// What works but is hardly meant.
+    /// Warnings about settings that work but are unlikely to be intended.
     pub(super) warnings: Vec<String>,
 }
 

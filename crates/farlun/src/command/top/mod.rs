@@ -1,5 +1,5 @@
-//! `farlun top`: what the iSCSI connections of this host do, whoever made them. How they are seen is `net::diag`'s
-//! business, what is made of it `analysis::live`'s.
+//! `farlun top`: activity of the iSCSI connections of this host, of any program. `net::diag` observes them,
+//! `analysis::live` interprets the observations.
 
 mod screen;
 mod watch;
@@ -17,7 +17,7 @@ use crate::exit::{self, Exit};
 use screen::{Screen, Wish};
 use watch::Watch;
 
-/// How often what is seen may be shown.
+/// Bounds of the refresh interval.
 const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(3600);
 
 const SIGNALS: u64 = 0;
@@ -137,7 +137,7 @@ fn print(watch: &mut Watch, elapsed: Duration, json: bool) -> anyhow::Result<()>
     Ok(())
 }
 
-/// What to say where there is nothing to see.
+/// Message for a host without iSCSI connections.
 fn nothing(watch: &mut Watch) -> anyhow::Result<String> {
     let ports = watch.ports().iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let mut text = format!("no iSCSI connection: none with port {ports} at either end stands");
@@ -155,7 +155,7 @@ fn nothing(watch: &mut Watch) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// What rows are sorted by.
+/// Sort order of the rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Sort {
     Rate,

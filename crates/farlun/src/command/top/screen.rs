@@ -10,7 +10,7 @@ use report::terminal::{Colour, top};
 use super::watch::Watch;
 use super::{Sort, nothing, sort};
 
-/// What a key asks for.
+/// Action requested by a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Wish {
     None,
@@ -18,11 +18,11 @@ pub(super) enum Wish {
     Quit,
 }
 
-/// What is drawn on.
+/// The terminal, with the state of the view.
 pub(super) struct Screen {
     terminal: terminal::Screen,
     by: Sort,
-    /// What stands while it is paused.
+    /// Rows shown while the view is paused.
     frozen: Option<Vec<Row>>,
     wants_pause: bool,
 }
@@ -61,7 +61,7 @@ impl Screen {
         Ok(wish)
     }
 
-    /// Draws what is seen.
+    /// Draws the current rows.
     pub(super) fn draw(&mut self, watch: &mut Watch) -> anyhow::Result<()> {
         let (width, height) = terminal::size();
         if self.wants_pause && self.frozen.is_none() {

@@ -14,17 +14,17 @@ use net::{Namespace, TcpInfo, clock, congestion};
 
 use crate::exit::Exit;
 
-/// How often a connection whose window is in use is looked at, if that takes no more of a processor than its share.
+/// Polling interval of a connection whose window is in use, if polling stays within its CPU share.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 const LOOK_SHARE: u32 = 150;
-/// And one that is at ease; the others no less often.
+/// The same for a connection at ease; all other connections are polled at least as often.
 const EASE_EVERY: Duration = Duration::from_millis(100);
 /// Ports at most: the filter that the kernel gets is short.
 pub(super) const PORTS_MAX: usize = 16;
 /// Connections that are watched, and namespaces that are looked into, at most.
 const CONNECTIONS_MAX: usize = 4096;
 const NAMESPACES_MAX: usize = 256;
-/// How often new connections are looked for, with its share.
+/// Interval of the search for new connections, with its CPU share.
 const SEARCH_EVERY: Duration = Duration::from_secs(1);
 const SEARCH_SHARE: u32 = 500;
 
@@ -41,7 +41,7 @@ pub(super) struct Watch {
     next_look: Instant,
     /// Processor time that a round of looks takes.
     look_cpu: Duration,
-    /// Those of the last time, once there has been one.
+    /// Rows of the last interval, once there has been one.
     rows: Option<Vec<Row>>,
 }
 
@@ -57,10 +57,10 @@ struct Watched {
     id: SocketId,
     found: Found,
     owner: Option<Process>,
-    /// Its process has not been looked for.
+    /// The process of the connection has not been looked up.
     is_new: bool,
     live: Live,
-    /// Its last look shows that large packets of this end do not get through.
+    /// The last sample shows that large packets of this end do not get through.
     has_black_hole: bool,
     next_look: Instant,
     is_gone: bool,
@@ -145,7 +145,7 @@ impl Watch {
         self.next_look
     }
 
-    /// Makes rows of what there was since this was called before.
+    /// Makes rows of the activity since the last call.
     pub(super) fn take(&mut self) {
         let ports = &self.ports;
         let rows = self.places.iter_mut().flat_map(|place| {
@@ -174,7 +174,7 @@ impl Watch {
         self.closed.len()
     }
 
-    /// Who listens on the ports.
+    /// Listeners on the ports.
     pub(super) fn listeners(&mut self) -> anyhow::Result<Vec<String>> {
         let mut listeners = Vec::new();
         for (at, place) in self.places.iter_mut().enumerate() {
@@ -188,13 +188,13 @@ impl Watch {
         Ok(listeners)
     }
 
-    /// Our own place goes on without one that gives no answers.
+    /// Stops polling a namespace that gives no answers; the others continue.
     fn give_up(&mut self, at: usize) {
         let place = self.places.remove(at);
         self.closed.insert(place.inode);
     }
 
-    /// Namespaces come and go with their processes; one that we hold stays until nobody is in it.
+    /// Namespaces come and go with their processes; a namespace held open here stays until no process is in it.
     fn find_places(&mut self) {
         let inhabited = owner::namespaces(NAMESPACES_MAX);
         let (ours, others) = self.places.split_at(1);
@@ -215,7 +215,7 @@ impl Watch {
                 Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
                     self.closed.insert(found.inode);
                 }
-                // Its process has ended meanwhile.
+                // The process has ended meanwhile.
                 Err(_) => {}
             }
         }
@@ -260,7 +260,7 @@ impl Place {
         })
     }
 
-    /// What was known goes on, what is new begins, what is gone goes.
+    /// Updates the watched connections: known ones continue, new ones begin, closed ones are removed.
     fn merge(&mut self, found: Vec<Found>, now: Instant, ports: &[u16]) {
         let known: HashMap<SocketId, usize> =
             self.watched.iter().enumerate().map(|(at, watched)| (watched.id, at)).collect();

@@ -182,18 +182,18 @@ fn emulate(args: WanArgs, capturing: Option<&Capturing>) -> anyhow::Result<u8> {
         }
     };
     tell_of_private_disks();
-    // What was captured is kept however the run has ended.
+    // The capture is kept however the run has ended.
     let outcome = wan::run(&settings, taps);
     let tapped = tapping.map(tapped::Tapping::finish).transpose();
     let outcome = outcome.map_err(|error| match error {
-        // What this kernel and this user can have decides whether the flag can be meant.
+        // The capabilities of this kernel and user decide on the flag, so these are usage errors.
         WanError::Ring(_)
         | WanError::RingHere
         | WanError::AddressTaken { .. }
         | WanError::RouteTaken { .. } => Exit::usage(exit::sentence(&error.into())),
         error => error.into(),
     })?;
-    // What COMMAND said and what it came to is told also if the capture of it failed.
+    // Output and outcome of COMMAND are reported even if its capture failed.
     let (tapped, untapped) = match tapped {
         Ok(tapped) => (tapped, None),
         Err(error) => (None, Some(error)),
@@ -255,7 +255,8 @@ fn tell_of_private_disks() {
     }
 }
 
-/// Who may not make namespaces as it is, may in a user namespace. Call it while there is a single thread.
+/// Enters a user namespace if the user may not create namespaces otherwise. Must be called while there is a single
+/// thread.
 fn own_namespaces() -> Result<(), WanError> {
     match user::is_privileged() {
         true => Ok(()),

@@ -1,4 +1,4 @@
-//! The flags that say what a path is like, and the path they make.
+//! The flags that describe a path, and the path they make.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::exit::Exit;
 const MTU: std::ops::RangeInclusive<i64> = 1280..=65_535;
 /// Rings that network cards have.
 const RING: std::ops::RangeInclusive<i64> = 80..=4_096;
-/// What a buffer of TCP may be: with less than two packets nothing flows, and the kernel knows 31 bits.
+/// Bounds of a TCP buffer: with less than two packets nothing flows, and the kernel knows 31 bits.
 const BUFFER_BYTES: std::ops::RangeInclusive<u64> = 8_192..=1 << 30;
 
 /// Properties of the path. Every VALUE may be near:VALUE,far:VALUE instead: for packets that near sends and for

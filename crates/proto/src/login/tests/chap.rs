@@ -1,5 +1,4 @@
-//! CHAP: both machines with each other for every algorithm, what libiscsi and tgt say, and every way to
-//! cheat.
+//! CHAP: both sides with each other for every algorithm, the texts of libiscsi and tgt, and every way to cheat.
 
 use super::super::chap;
 use super::*;
@@ -35,7 +34,7 @@ fn initiator(ours: Credentials, theirs: Option<Credentials>) -> Initiator {
     initiator_with(ChapInitiator::new(ours, theirs).unwrap(), normal().session)
 }
 
-/// The status and reason that a login failed with.
+/// Status and reason of a failed login.
 fn refusal(result: Result<u32, LoginError>) -> (u8, u8, String) {
     match result.unwrap_err() {
         LoginError::Refused { status, reason } => (status.class, status.detail, reason),
@@ -94,7 +93,7 @@ fn a_user_is_the_initiator_that_it_is_bound_to() {
     assert_eq!(log_in(&["iqn.other", &INITIATOR.to_uppercase()]), Ok(Proof::User("alice".to_owned())));
     let refused = log_in(&["iqn.other"]).map(|_| 0);
     assert_eq!(refusal(refused).1, 2, "authorization failure");
-    // Without a binding it may be any.
+    // Without a binding any initiator name is allowed.
     let mut target = target();
     run(&mut initiator(alice(), None), &mut target).unwrap();
     assert_eq!(target.outcome().unwrap().candidate.proof, Proof::User("alice".to_owned()));
@@ -134,7 +133,7 @@ fn a_target_that_is_another_one_is_left() {
         assert!(reason.contains("could not prove itself"), "{reason}");
         assert!(initiator.outcome().is_none());
     }
-    // One that has nothing to prove itself with says so by refusing.
+    // A target without credentials of its own refuses mutual CHAP.
     let mut silent = target_with(ChapTarget::new(vec![alice()], None).unwrap());
     let (class, detail, _) = refusal(run(&mut initiator(alice(), Some(disk())), &mut silent));
     assert_eq!((class, detail), (2, 1));
@@ -158,7 +157,7 @@ fn nobody_passes_without_proof() {
             assert!(target.outcome().is_none());
         }
     }
-    // The stage ends when the proof is there, however often the initiator asks for the next one.
+    // The stage ends when authentication is complete, however often the initiator asks for the next one.
     let mut target = target();
     let mut directory = directory();
     let lines = [&base[..], &["AuthMethod=CHAP"]].concat();
@@ -174,7 +173,7 @@ fn nobody_passes_without_proof() {
 
 #[test]
 fn a_target_cannot_talk_us_out_of_it() {
-    // The method, and the stage, as a target answers them that wants to skip the proof.
+    // Answers of a target that skips authentication: the method, and the stage.
     for (flags, lines) in [
         (0x81, &["AuthMethod=None"][..]),
         (0x01, &["AuthMethod=None"]),
@@ -274,7 +273,7 @@ fn steps_out_of_order_and_values_out_of_shape() {
     }
 }
 
-/// What libiscsi says with `iscsi://alice%...@host`: MD5 first, the operational keys after the stage.
+/// Text of libiscsi with `iscsi://alice%...@host`: MD5 first, the operational keys after the stage.
 #[test]
 fn libiscsi_with_a_password() {
     let mut target = target();
@@ -301,7 +300,7 @@ fn libiscsi_with_a_password() {
     assert!(target.poll_transmit().unwrap().0.transit && target.outcome().is_some());
 }
 
-/// What tgt says: MD5 whatever else is offered, upper-case prefixes, T only with the last answer.
+/// Text of tgt: MD5 whatever else is offered, upper-case prefixes, T only with the last answer.
 #[test]
 fn tgt_with_an_account() {
     let mut initiator = initiator(alice(), Some(disk()));
@@ -379,7 +378,7 @@ fn less_is_offered_to_targets_that_bear_no_more() {
     assert!(security.offer_md5_alone() && !security.offer_md5_alone());
     assert_eq!(offer(&security), [Algorithm::Md5]);
     assert!(security.leave_out_chap() && security == Security::OfferNone && !security.leave_out_chap());
-    // A target that is to prove itself is not believed without.
+    // CHAP is never removed if the target has to authenticate itself.
     assert!(!chap(Some(disk())).leave_out_chap());
     let strong = ChapInitiator {
         algorithms: vec![Algorithm::Sha3_256, Algorithm::Sha256],

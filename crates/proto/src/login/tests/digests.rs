@@ -1,4 +1,4 @@
-//! Digests: what the two sides come to with each pair of wishes.
+//! Digests: the result of each pair of wishes.
 
 use super::*;
 use crate::params::Digest;

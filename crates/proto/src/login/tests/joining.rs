@@ -1,5 +1,4 @@
-//! A further connection of a session: what its login says, and what it leaves out (RFC 7143 sections 6.3.1
-//! and 13).
+//! A further connection of a session: the keys that its login contains and omits (RFC 7143 sections 6.3.1 and 13).
 
 use wire::iscsi::{LoginResponse, login_stage};
 

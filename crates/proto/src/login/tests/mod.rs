@@ -1,5 +1,5 @@
-//! Logins from end to end: our two machines with each other; `chap`; `digests`; `peers`: what others say; `refusals`:
-//! every way to fail; `nonsense`: random PDUs and text.
+//! Logins from end to end: initiator and target with each other; `chap`; `digests`; `peers`: texts of other
+//! implementations; `refusals`: every way to fail; `nonsense`: random PDUs and text.
 
 mod chap;
 mod digests;
@@ -82,7 +82,7 @@ fn discovery() -> Request {
     Request { session: Session::Discovery, ..normal() }
 }
 
-/// Runs both machines against each other; the number of requests that it took.
+/// Runs initiator and target against each other. Returns the number of requests.
 fn run(initiator: &mut Initiator, target: &mut Target) -> Result<u32, LoginError> {
     let mut directory = directory();
     let mut requests = 0;
@@ -147,7 +147,7 @@ fn keys(data: &[u8]) -> Vec<String> {
     pairs(data).map(|pair| pair.map(|(key, value)| format!("{key}={value}")).unwrap()).collect()
 }
 
-/// Sends one request to a fresh target; what it answers.
+/// Sends one request to a fresh target. Returns the target, its response and the keys in it.
 fn ask(flags: u8, lines: &[&str]) -> (Target, LoginResponse, Vec<String>) {
     let mut target = Target::new(LoginPolicy::default());
     let _ = target.handle_request(&request(flags), &text(lines), &mut directory());

@@ -1,4 +1,4 @@
-//! Random PDUs and text on both machines at once: no panic, no endless login.
+//! Random PDUs and text against initiator and target: no panic, no endless login.
 
 use super::*;
 

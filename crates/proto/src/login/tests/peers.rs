@@ -1,8 +1,8 @@
-//! What libiscsi, open-iscsi, tgt and LIO say in a login: the keys that their sources build, in order.
+//! Login texts of libiscsi, open-iscsi, tgt and LIO: the keys that their sources build, in order.
 
 use super::*;
 
-/// What libiscsi 1.19 and later send without a password, with the settings of QEMU and iscsi-perf.
+/// Text of libiscsi 1.19 and later without a password, with the settings of QEMU and iscsi-perf.
 #[test]
 fn libiscsi_logs_in() {
     let lines = [
@@ -88,7 +88,7 @@ fn libiscsi_discovers() {
     );
 }
 
-/// What open-iscsi sends: the security stage first, then the operational one.
+/// Text of open-iscsi: the security stage first, then the operational one.
 #[test]
 fn open_iscsi_logs_in() {
     let mut target = Target::new(LoginPolicy::default());
@@ -133,8 +133,8 @@ fn open_iscsi_logs_in() {
     assert_eq!(target.handle_request(&request(0x87), &[], &mut directory), Err(Violation::AfterEnd.into()));
 }
 
-/// tgt answers, then states its segment length and offers what it has beyond the defaults with T
-/// off; we answer and ask again.
+/// tgt answers, then states its segment length and offers its keys beyond the defaults with T off; the initiator
+/// answers and asks again.
 #[test]
 fn tgt_lets_us_in() {
     let mut initiator = Initiator::new(normal());
@@ -173,7 +173,7 @@ fn tgt_lets_us_in() {
     assert!(initiator.poll_transmit().is_none());
 }
 
-/// LIO ends the stage and offers, in the same response, keys that we did not name.
+/// LIO ends the stage and offers, in the same response, keys that the initiator did not name.
 #[test]
 fn lio_lets_us_in() {
     let mut initiator = Initiator::new(normal());

@@ -1,9 +1,9 @@
 //! The client's end of a connection.
 //!
-//! Commands, once [`NbdClientEvent::Ready`] has come: [`NbdClient::submit`], [`NbdClient::disconnect`]. Negotiation asks
-//! for structured replies, for `base:allocation` and for the export with NBD_OPT_GO, one after the other as the protocol
-//! wants it; a server without NBD_OPT_GO is asked with NBD_OPT_EXPORT_NAME. Requests have cookies that are used once, so
-//! a late reply is told apart. The data of a read go to the caller's buffer under the token of the request.
+//! Commands, once [`NbdClientEvent::Ready`] has come: [`NbdClient::submit`], [`NbdClient::disconnect`]. Negotiation
+//! requests structured replies, `base:allocation` and the export with NBD_OPT_GO, one after the other in the order of
+//! the protocol; NBD_OPT_EXPORT_NAME replaces NBD_OPT_GO for a server without it. Each cookie is used once, so a late
+//! reply matches no other request. The data of a read go to the caller's buffer under the token of the request.
 
 mod coverage;
 mod negotiation;
@@ -53,7 +53,7 @@ pub struct NbdCompletion {
     pub extents: Vec<StatusExtent>,
 }
 
-/// A report of the machine to its caller.
+/// An event of the client for its caller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NbdClientEvent {
     /// The transmission phase has begun.
@@ -193,7 +193,7 @@ impl NbdClient {
         result
     }
 
-    /// Counts bytes of payload that were laid down or thrown away.
+    /// Counts bytes of payload that were stored or discarded.
     ///
     /// # Errors
     /// A server that ends a read before all of it has come: the connection is over.
@@ -226,7 +226,8 @@ impl NbdClient {
         result
     }
 
-    /// Sends a command. `token` names it in what follows, and its data; it may be used again when the request is over.
+    /// Sends a command. `token` identifies the command and its data in events; it may be reused when the request is
+    /// over.
     ///
     /// # Errors
     /// A command that breaks the rules of the export is not sent: the error number that the server would answer with.
@@ -258,7 +259,7 @@ impl NbdClient {
         Ok(())
     }
 
-    /// Ends the connection in good order behind what was submitted.
+    /// Ends the connection in good order behind the submitted requests.
     ///
     /// # Panics
     /// Before [`NbdClientEvent::Ready`].

@@ -136,7 +136,7 @@ impl NbdClient {
         if chunk.is_done() { self.finish(chunk.cookie) } else { Ok(()) }
     }
 
-    /// Ends a request: a success needs everything that it asked for.
+    /// Ends a request: a success needs the complete data of the request.
     pub(super) fn finish(&mut self, cookie: u64) -> Result<(), NbdFault> {
         let open = self.find(cookie)?;
         let is_complete = match open.command.op {

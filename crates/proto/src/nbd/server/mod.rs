@@ -20,7 +20,7 @@ use state::{Open, Refusal};
 /// An export.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NbdExport {
-    /// Its name, at most [`wire::nbd::STRING_MAX`] bytes.
+    /// Name of the export, at most [`wire::nbd::STRING_MAX`] bytes.
     pub name: String,
     /// A text for a human, at most [`wire::nbd::STRING_MAX`] bytes; may be empty.
     pub description: String,
@@ -58,14 +58,14 @@ pub struct NbdServerConfig {
     pub requests_max: usize,
 }
 
-/// A report of the machine to its caller.
+/// An event of the server for its caller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NbdServerEvent {
     /// TLS begins once everything is sent; [`NbdServer::start_tls`] goes on.
     StartTls,
     /// The client has chosen an export: the transmission phase begins.
     Chosen {
-        /// Its place in the configuration.
+        /// Index of the export in the configuration.
         export: usize,
     },
     /// A request. The data of a write follow, for the caller's buffer under this key.
@@ -106,7 +106,7 @@ enum Step {
     Over,
 }
 
-/// The machine of a server.
+/// State machine of an NBD server: negotiation and transmission, without I/O.
 #[derive(Debug)]
 pub struct NbdServer {
     config: Arc<NbdServerConfig>,
@@ -201,7 +201,7 @@ impl NbdServer {
         result
     }
 
-    /// Counts bytes of payload that were laid down or thrown away.
+    /// Counts bytes of payload that were stored or discarded.
     ///
     /// # Panics
     /// If they are more than [`NbdServer::expects`] named.

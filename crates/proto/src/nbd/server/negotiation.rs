@@ -77,7 +77,7 @@ impl NbdServer {
         Ok(())
     }
 
-    /// Goes on under TLS; what was agreed without it is forgotten.
+    /// Goes on under TLS; the state negotiated without it is discarded.
     ///
     /// # Panics
     /// If the client has not begun TLS.

@@ -1,4 +1,4 @@
-//! Requests on their way.
+//! Requests without a complete answer.
 
 use super::super::NbdCommand;
 

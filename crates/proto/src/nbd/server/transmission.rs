@@ -107,8 +107,8 @@ impl NbdServer {
         }
     }
 
-    /// Answers NBD_CMD_BLOCK_STATUS with extents from the beginning of its range. What lies behind its end is cut off,
-    /// and all but the first with REQ_ONE.
+    /// Answers NBD_CMD_BLOCK_STATUS with extents from the beginning of its range. Extents are cut off at the end of the
+    /// range, and all but the first with REQ_ONE.
     ///
     /// # Panics
     /// If the request is another, or there is no extent, or one without length.

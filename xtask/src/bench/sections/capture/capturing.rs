@@ -13,7 +13,7 @@ use super::send::Sent;
 use crate::bench::program::cpu_ns;
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Neither has anything more to do with what was sent, but the last block.
+/// Time after which both programs have handled every packet sent, except the last block.
 const SETTLED: Duration = Duration::from_millis(1200);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -25,12 +25,12 @@ pub(super) enum Tool {
 pub(super) struct Capturing {
     tool: Tool,
     service: Service,
-    /// Where it writes; gone when the capture is.
+    /// Output folder; removed with the capture.
     _folder: tempfile::TempDir,
     cpu_before_ns: u64,
 }
 
-/// What one run gave.
+/// Figures of one run.
 #[derive(Clone, Copy)]
 pub(super) struct Seen {
     pub(super) sent: Sent,
@@ -67,7 +67,7 @@ impl Capturing {
         Ok(Capturing { tool, service, _folder: folder, cpu_before_ns })
     }
 
-    /// Ends it when it has seen what was sent.
+    /// Ends the capture after it has seen all packets sent.
     pub(super) fn finish(mut self, sent: Sent) -> Result<Seen> {
         std::thread::sleep(SETTLED);
         let cpu_ns = cpu_ns(self.service.id())? - self.cpu_before_ns;
@@ -105,7 +105,7 @@ impl Seen {
         self.kept as f64 / self.sent.packets as f64
     }
 
-    /// Packets that were sent, and are neither kept nor told as dropped.
+    /// Packets that were sent, and are neither kept nor reported as dropped.
     pub(super) fn unreported(&self) -> u64 {
         self.sent.packets.saturating_sub(self.kept + self.dropped)
     }

@@ -1,5 +1,5 @@
-//! `farlun capture` beside tcpdump: CPU per packet at a fixed rate, packets lost at the highest rate there is, and what a
-//! capture costs the traffic.
+//! `farlun capture` beside tcpdump: CPU per packet at a fixed rate, packets lost at the highest rate there is, and the
+//! cost of a capture for the traffic.
 //!
 //! Two network namespaces are joined by a veth pair. Datagrams of 1000 bytes go to an address behind it that does not
 //! exist, so that next to nothing but sending them, and capturing them, takes time.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::send::Sent;
 
 pub(super) const DEVICE: &str = "here";
-/// Nobody has this address; its neighbour entry makes the packets leave all the same.
+/// Address without a host; a static neighbour entry makes the packets leave all the same.
 const NOBODY: &str = "10.78.0.77";
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Port 5201 as /proc/net/tcp has it.

@@ -14,7 +14,7 @@ const BURST: u64 = 16;
 /// Threads that send as fast as it goes: one is not fast enough to lose anything.
 const SENDERS: usize = 2;
 
-/// What was sent.
+/// Traffic that was sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sent {
     pub(super) packets: u64,
@@ -48,7 +48,7 @@ pub(crate) fn run(rate: u64, seconds: u64, address: &str) -> Result<bool> {
     Ok(true)
 }
 
-/// How many one thread has sent.
+/// Sends from one thread. Returns the number of packets.
 fn send(rate: u64, seconds: u64, address: &str) -> Result<u64> {
     let socket = UdpSocket::bind("0.0.0.0:0").context("cannot make a socket")?;
     socket.connect(address).with_context(|| format!("cannot send to {address}"))?;

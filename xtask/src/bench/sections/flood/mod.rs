@@ -181,7 +181,7 @@ impl Bench {
             let url = self.targets[target].url(store.flooded);
             command.args(["bench", &url, "--json", "--random", "--block", flood.block]);
             command.args(self.build.op(flood.op));
-            // It is ended when the victim is done.
+            // The flood is ended when the victim is done.
             let longer = format!("{}s", seconds + 60);
             Service::start(command.args(["--depth", flood.depth, "--time", &longer]))
         });

@@ -10,10 +10,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// Where requests are recorded.
+/// Files that record requests.
 const FILES: &[&str] = &["crates/initiator/src/trail.rs", "crates/iscsi_target/src/serve/trail.rs"];
-/// Where that is asked for: files below these, lines with one of these words. Lines on which something is only one field of
-/// many that are moved anyway (`mark`) are not among them: what it adds there cannot be told.
+/// Files below these folders call the recorder, on lines with one of these words. Lines on which the record is only one
+/// field of many that are moved anyway (`mark`) are not counted: its share there cannot be determined.
 const FOLDERS: &[&str] = &["crates/initiator/src/", "crates/iscsi_target/src/serve/", "crates/engine/src/"];
 const WORDS: &[&str] = &[
     "trail",
@@ -50,7 +50,7 @@ pub(super) fn of(program: &Path, addresses: impl Iterator<Item = u64>) -> Result
     Ok(answers(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// What addr2line says: an address, and a line for each function that it is of.
+/// Output of addr2line: an address, and a line for each function that holds the address.
 fn answers(text: &str) -> HashMap<u64, Vec<Place>> {
     let mut found: HashMap<u64, Vec<Place>> = HashMap::new();
     let mut frames = None;
@@ -64,7 +64,7 @@ fn answers(text: &str) -> HashMap<u64, Vec<Place>> {
     found
 }
 
-/// `FILE:LINE`, perhaps with ` (discriminator 2)` behind it; `None` for what is unknown.
+/// `FILE:LINE`, perhaps with ` (discriminator 2)` behind it; `None` for an unknown place.
 fn place(text: &str) -> Option<Place> {
     let (file, line) = text.rsplit_once(':')?;
     let line = line.split_whitespace().next()?.parse().ok()?;
@@ -85,7 +85,7 @@ impl Sources {
         Sources { root: root.to_owned(), asking: HashMap::new() }
     }
 
-    /// Whether the line at `place` records, or asks for that.
+    /// Returns true if the line at `place` records or calls the recorder.
     pub(super) fn records(&mut self, place: &Place) -> bool {
         let Ok(file) = place.file.strip_prefix(&self.root) else { return false };
         let is_below = |folder: &&str| file.starts_with(folder);
@@ -103,7 +103,7 @@ impl Sources {
     }
 }
 
-/// Whether one of the words is in a line, as a name of its own.
+/// Returns true if one of the words is in a line, as a name of its own.
 fn asks(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default();
     code.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| WORDS.contains(&word))

@@ -1,9 +1,9 @@
-//! What recording costs where nothing is recorded: instructions of the real program that callgrind counts in the lines
+//! Cost of recording while nothing is recorded: instructions of the real program that callgrind counts in the lines
 //! that would record a request, for each time that a request would have in the table `layers`.
 //!
-//! Instructions do not depend on how busy the machine is. One end runs under callgrind and the other by itself; what
-//! is compiled into its callers is found again by the program's line tables (`lines`), so the program is built with
-//! them and otherwise as for a release. No figure here says how long anything takes: that is `bench trace`.
+//! Instructions do not depend on the load of the machine. One end runs under callgrind and the other by itself; inlined
+//! code is found again by the program's line tables (`lines`), so the program is built with them and otherwise as for a
+//! release. No figure here is a duration: durations are measured by `bench trace`.
 
 mod lines;
 mod profile;
@@ -21,13 +21,13 @@ use crate::packages;
 use crate::step::{self, Outcome};
 use crate::workspace::{self, cargo};
 
-/// What an event may cost, in instructions.
+/// Most instructions of an event.
 const BOUND: f64 = 20.0;
 /// The cargo profile of a release with line tables.
 const PROFILE: &str = "lines";
 /// A program under callgrind is many times as slow, and writes its counts at the end.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// What is executed less than once in so many requests belongs to no request.
+/// Instructions executed less than once in so many requests belong to no request.
 const RARE: u64 = 50;
 
 /// The end that is looked at.
@@ -48,8 +48,8 @@ const EVENTS: [(End, &str, u32); 4] = [
     // and the last byte of its data
     (End::Target, "write", 8),
 ];
-/// TCP's three of them, which only PDUs that are recorded have, one request in 256 unless told otherwise. What asks for
-/// them is counted too.
+/// Three of the times are TCP's, and only recorded PDUs have them, by default one request in 256. The code that
+/// requests them is counted too.
 const OF_TCP: u32 = 3;
 
 pub(super) fn run(length: Length) -> Result<bool> {
@@ -87,7 +87,7 @@ pub(super) fn run(length: Length) -> Result<bool> {
     Ok(good)
 }
 
-/// What a run came to.
+/// Counts of a run.
 struct Counted {
     requests: u64,
     /// Of lines that record.

@@ -1,4 +1,4 @@
-//! Reads what callgrind has counted: `--dump-instr=yes`, nothing compressed.
+//! Reader of callgrind's profile: `--dump-instr=yes`, nothing compressed.
 //!
 //! The format is described in valgrind's manual, "Callgrind Format Specification".
 
@@ -7,8 +7,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-/// How often each instruction of `program` was executed, by its address in the program's file. What it called is not
-/// part of it.
+/// Executions of each instruction of `program`, by its address in the program's file. The cost of called functions is
+/// not included.
 pub(super) fn instructions(text: &str, program: &Path) -> Result<HashMap<u64, u64>> {
     let (mut counted, mut is_ours, mut is_call) = (HashMap::new(), false, false);
     for line in text.lines() {
@@ -17,7 +17,7 @@ pub(super) fn instructions(text: &str, program: &Path) -> Result<HashMap<u64, u6
         } else if line.starts_with("positions:") && line != "positions: instr line" {
             bail!("callgrind counted by `{line}`, expected `positions: instr line`");
         } else if line.starts_with("calls=") {
-            // The next line is what the call came to, and its callee has that too.
+            // The next line holds the cost of the call, which the callee has too.
             is_call = true;
         } else if let Some(position) = line.strip_prefix("0x")
             && !std::mem::take(&mut is_call)

@@ -1,5 +1,5 @@
-//! Configurations as nobody writes them: any text ends in settings, or in problems with a place in it. The seeds are walked at
-//! random as fuzz targets are; `FARLUN_WALKS` is the number of texts.
+//! Unusual configurations: any text yields settings, or problems with a position in the text. The seeds are mutated at
+//! random as in fuzz targets; `FARLUN_WALKS` is the number of texts.
 
 use super::*;
 
