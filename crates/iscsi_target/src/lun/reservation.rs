@@ -1,8 +1,7 @@
 //! Reservations of a LUN: RESERVE and RELEASE (SPC-2 section 5.5.1) and persistent reservations (SPC-4 section 5.12).
 //!
 //! Persistent registrations belong to an initiator port, so they outlive its sessions. The last registration decides
-//! about persistence over a restart of the target (APTPL, see `kept.rs`). Changes return pairs of port and unit
-//! attention to the LUN.
+//! about persistence over a restart of the target (APTPL, see `kept.rs`). Changes return unit attentions for ports.
 //!
 //! A change that is to be kept comes into force when it is on stable storage, and is dropped if it cannot be written.
 //! Later changes build on a pending one, and fail with it.
