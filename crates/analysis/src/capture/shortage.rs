@@ -6,7 +6,7 @@ use diagnosis::{Diagnosis, Limiter};
 use dissect::{CaptureTotals, Confidence, ConnectionSummary as Connection, Durations, IscsiSummary as Iscsi};
 use serde::Serialize;
 
-use super::load;
+use super::{load, tcp_parts};
 
 /// Largest share of doubtful evidence ([`Confidence::doubt`]) with which a limiter is named. Verdicts name shares of the
 /// time; one that may be wrong by more than this says nothing about which of two comparable limiters is the larger one.
@@ -16,6 +16,8 @@ const DOUBT_MAX: f64 = 0.25;
 const RECOGNISED_BYTES: f64 = 28.0;
 /// Commands in flight as counted, by those of Little's law, from which on answers have passed unseen.
 const IN_FLIGHT_APART: f64 = 1.5;
+/// Share of the time with a full line from which on no receive window holds the data back.
+const LINE_FULL: f64 = 0.5;
 /// Share of the service time at the target from which on a slow store explains the commands in flight.
 const AT_TARGET: f64 = 0.5;
 /// Share of bursts that follow acknowledgements from which on this is no chance. Most bursts of a store that takes longer
@@ -125,6 +127,14 @@ fn alike(connection: &Connection, iscsi: &Iscsi, limiter: Limiter, is_doubtful: 
         is_store && data.ack_clocked_share.is_some_and(|share| share >= ACK_CLOCKED),
         "data follow acknowledgements: a send buffer that holds one PDU and a store that takes as long as the round trip \
          look alike",
+    );
+    // A window below the bandwidth-delay product leaves the line idle in each round trip.
+    say(
+        limiter == Limiter::ReceiveWindow
+            && !connection.handshake
+            && tcp_parts::full_share(data, 0.0) > LINE_FULL,
+        "the connection's beginning is missing, and the line is never idle: a full line and a receive window whose scale \
+         is inferred look alike",
     );
     say(
         is_sending && !data.window_known,

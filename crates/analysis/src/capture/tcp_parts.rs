@@ -57,7 +57,7 @@ fn own_s(data: &Direction, line: Option<f64>) -> f64 {
 }
 
 /// Share of the time for which the line is full; 0 without a rate of the line.
-fn full_share(data: &Direction, again_share: f64) -> f64 {
+pub(super) fn full_share(data: &Direction, again_share: f64) -> f64 {
     if Line::seen(data).rate().is_none() {
         return 0.0;
     }
