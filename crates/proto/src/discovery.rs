@@ -126,7 +126,7 @@ pub enum Asker<'a> {
 /// answered with `NotUnderstood` or, if it is a login key, `Reject`.
 ///
 /// A normal session receives its own target alone, for `SendTargets=All` too (appendix C: that value is not supported
-/// there), so that no request has an empty answer. Initiators in use end the session at an answer that they cannot
+/// there), so that no SendTargets request has an empty answer. Initiators in use end the session at an answer that they cannot
 /// parse, and a `Reject` value is one. A request with a key that is neither private nor defined is refused as a
 /// whole, by a Reject PDU, which initiators can handle.
 ///

@@ -58,7 +58,7 @@ pub enum Segment {
         token: u64,
         /// Offset within the task's transfer.
         offset_bytes: u32,
-        /// Length of the segment.
+        /// Bytes to store.
         len_bytes: u32,
     },
 }

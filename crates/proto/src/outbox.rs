@@ -9,7 +9,7 @@ use wire::iscsi::Pdu;
 const PDUS_MAX: usize = 1024;
 const BYTES_MAX: usize = 1 << 20;
 
-/// The queue of one session.
+/// Queue of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     queue: VecDeque<(Pdu, Vec<u8>)>,

@@ -1,4 +1,4 @@
-//! Big-endian integers at fixed places in a slice, as both iSCSI and SCSI store them.
+//! Big-endian integers at fixed places in a slice, as iSCSI, SCSI and NBD store them.
 //!
 //! The caller has checked the length before: an offset outside the slice is our own mistake and panics.
 

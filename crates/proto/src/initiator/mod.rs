@@ -37,7 +37,7 @@ pub use task::{Command, Completion, Transfer};
 pub enum Event {
     /// A command ended.
     Completed(Completion),
-    /// The answer to a ping, or an unsolicited NOP-In: the target is alive.
+    /// The answer to a ping, or a NOP-In that requests no answer: the target is alive.
     Pong,
     /// Complete text of the target.
     Text(Vec<u8>),

@@ -153,7 +153,7 @@ pub enum CredentialsError {
          or give --insecure"
     )]
     Short {
-        /// Name of the secret.
+        /// CHAP name that the secret belongs to.
         name: String,
         /// Length in bytes.
         found: usize,
@@ -161,7 +161,7 @@ pub enum CredentialsError {
     /// A secret longer than other implementations accept.
     #[error("the CHAP secret of '{name}' has {found} bytes, at most {LONGEST_BYTES} are allowed")]
     Long {
-        /// Name of the secret.
+        /// CHAP name that the secret belongs to.
         name: String,
         /// Length in bytes.
         found: usize,
@@ -169,7 +169,7 @@ pub enum CredentialsError {
     /// One secret for both directions: each side could replay the response of the other.
     #[error("'{name}' has the same CHAP secret as the other direction; each direction needs its own")]
     Same {
-        /// Name of the secret.
+        /// CHAP name that the secret belongs to.
         name: String,
     },
 }
@@ -331,7 +331,7 @@ impl ChapTarget {
     }
 
     /// Returns true if the name is a user's and the response is right. For an unknown name the response is compared
-    /// with one for a random secret, so that the time is the same.
+    /// with one for a fixed secret, so that the time is the same.
     pub(super) fn admits(
         &self,
         algorithm: Algorithm,

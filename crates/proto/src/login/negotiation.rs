@@ -72,7 +72,7 @@ impl Negotiation {
         Negotiation { is_joining: true, private_key: false, ..self }
     }
 
-    /// Offers every key that has a wish.
+    /// Offers the keys of [`OFFERS`] that have a wish; in discovery and on a further connection the digests alone.
     pub(super) fn offer(&mut self, out: &mut Outbox) {
         for &key in OFFERS {
             let is_short = self.is_discovery || self.is_joining;

@@ -150,6 +150,9 @@ impl ExportFacts {
     pub fn judge(&self, command: &NbdCommand, has_allocation: bool) -> Result<(), u32> {
         let NbdCommand { op, flags, offset_bytes, len_bytes } = *command;
         let has = |flag: u16| self.flags & flag == flag;
+        if op.changes() && has(transmission_flag::READ_ONLY) {
+            return Err(error_number::EPERM);
+        }
         let is_refused = flags & !op.flags() != 0
             || !has(op.needs())
             || flags & command_flag::FUA != 0 && !has(transmission_flag::SEND_FUA)
@@ -162,15 +165,13 @@ impl ExportFacts {
         if op == NbdOp::Flush {
             return if (offset_bytes, len_bytes) == (0, 0) { Ok(()) } else { Err(error_number::EINVAL) };
         }
-        if op.changes() && has(transmission_flag::READ_ONLY) {
-            return Err(error_number::EPERM);
-        }
         let block = self.blocks.minimum;
         if len_bytes == 0 || !len_bytes.is_multiple_of(block) || !offset_bytes.is_multiple_of(block.into()) {
             return Err(error_number::EINVAL);
         }
         if matches!(op, NbdOp::Read | NbdOp::Write) && len_bytes > self.blocks.payload_max_bytes() {
-            return Err(error_number::EOVERFLOW);
+            // EOVERFLOW is for replies that would be too long.
+            return Err(if op == NbdOp::Read { error_number::EOVERFLOW } else { error_number::EINVAL });
         }
         match offset_bytes.checked_add(len_bytes.into()) {
             Some(end) if end <= self.size_bytes => Ok(()),
@@ -198,6 +199,7 @@ mod tests {
             (facts, NbdOp::Read, 0, 1, 512, Err(22)),
             (facts, NbdOp::Read, 0, 512, 513, Err(22)),
             (facts, NbdOp::Read, 0, 0, (1 << 20) + 512, Err(75)),
+            (facts, NbdOp::Write, 0, 0, (1 << 20) + 512, Err(22)),
             (facts, NbdOp::Read, 0, 1 << 21, 512, Err(22)),
             (facts, NbdOp::Write, 0, 1 << 21, 512, Err(28)),
             (facts, NbdOp::WriteZeroes, 0, u64::MAX - 511, 512, Err(28)),
@@ -205,6 +207,7 @@ mod tests {
             (facts, NbdOp::Trim, 0, 1 << 21, 512, Err(22)),
             (read_only, NbdOp::Write, 0, 0, 512, Err(1)),
             (read_only, NbdOp::Trim, 0, 0, 512, Err(1)),
+            (read_only, NbdOp::WriteZeroes, command_flag::FUA, 0, 512, Err(1)),
             (read_only, NbdOp::Read, 0, 0, 512, Ok(())),
             (facts, NbdOp::Flush, 0, 0, 0, Ok(())),
             (facts, NbdOp::Flush, 0, 0, 512, Err(22)),

@@ -33,7 +33,7 @@ pub(super) struct Connection {
     pub(super) urgent: Outbox,
     pub(super) sending: VecDeque<usize>,
     pub(super) unsent_bytes: u64,
-    /// Memory of owned data that is queued until all of it is sent, in bytes; part of `unsent_bytes`.
+    /// Memory of owned data that is queued until all of it is sent, in bytes.
     pub(super) made_bytes: usize,
     pub(super) text: Vec<u8>,
     pub(super) text_answer: Option<TextAnswer>,

@@ -467,7 +467,7 @@ impl Session {
         }
     }
 
-    /// Answers [`Event::Text`] with a Reject PDU, for a text without any key to answer.
+    /// Answers [`Event::Text`] with a Reject PDU, for a text with an undefined key or value.
     pub fn refuse_text(&mut self, connection: ConnectionId) {
         if let Some(answer) = at(&mut self.connections, connection).text_answer.take() {
             self.reject_text(connection, answer.request);

@@ -68,7 +68,7 @@ pub(crate) struct Task {
     /// The task counts against the command window; immediate commands do not.
     pub(crate) counted: bool,
     pub(crate) stage: Stage,
-    /// Incomplete bursts of the transfer.
+    /// Bursts of the transfer that are not accounted for.
     pub(crate) bursts: VecDeque<Burst>,
     pub(crate) next_r2t_sn: u32,
     /// Data that arrived before the task was due.

@@ -104,7 +104,7 @@ fn options_and_their_answers() {
     ExportQuery::put(&mut bare, b"disk", &[]);
     let long = vec![0; 9000];
     #[rustfmt::skip]
-    let table: [(u32, &[u8], &[u32]); 12] = [
+    let table: [(u32, &[u8], &[u32]); 13] = [
         (option_code::LIST, b"", &[reply_type::SERVER, reply_type::SERVER, reply_type::ACK]),
         (option_code::LIST, b"x", &[reply_type::ERR_INVALID]),
         (option_code::STARTTLS, b"", &[reply_type::ERR_UNSUP]),
@@ -112,6 +112,7 @@ fn options_and_their_answers() {
         (77, b"data", &[reply_type::ERR_UNSUP]),
         (option_code::GO, &go, &[reply_type::ERR_UNKNOWN]),
         (option_code::GO, b"", &[reply_type::ERR_INVALID]),
+        (option_code::GO, &bare, &[reply_type::INFO, reply_type::INFO, reply_type::ACK]),
         (option_code::INFO, &bare, &[reply_type::INFO, reply_type::INFO, reply_type::ERR_BLOCK_SIZE_REQD]),
         (option_code::SET_META_CONTEXT, b"", &[reply_type::ERR_INVALID]),
         (option_code::STRUCTURED_REPLY, b"x", &[reply_type::ERR_INVALID]),

@@ -129,9 +129,13 @@ impl NbdServer {
     /// A connection that has just been accepted.
     ///
     /// # Panics
-    /// If an export's block sizes break the rules, or `requests_max` is 0.
+    /// If an export's block sizes break the rules, the default export is not there, or `requests_max` is 0.
     pub fn new(config: Arc<NbdServerConfig>) -> NbdServer {
         assert!(config.requests_max > 0, "a server that takes no request");
+        assert!(
+            config.default_export.is_none_or(|place| place < config.exports.len()),
+            "a default without an export"
+        );
         for export in &config.exports {
             let blocks = export.facts.blocks;
             assert_eq!(blocks.check(), Ok(()), "block sizes of {:?}", export.name);

@@ -170,7 +170,8 @@ impl NbdServer {
             info.put(&mut bytes);
             self.reply(option, reply_type::INFO, &bytes);
         }
-        if blocks.minimum > 1 && !wants(info_type::BLOCK_SIZE) {
+        // Clients of Linux do not ask with GO. They send whole sectors; a request of less is refused by itself.
+        if option == option_code::INFO && blocks.minimum > 1 && !wants(info_type::BLOCK_SIZE) {
             let text = "request NBD_INFO_BLOCK_SIZE and keep to it";
             return self.refuse_option(option, reply_type::ERR_BLOCK_SIZE_REQD, text);
         }
