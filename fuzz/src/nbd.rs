@@ -10,7 +10,7 @@ use proto::nbd::server::{NbdExport, NbdServer, NbdServerConfig, NbdServerEvent, 
 use proto::nbd::{ExportFacts, NbdBlockSizes, NbdCommand, NbdError, NbdOp, PAYLOAD_MAX_BYTES, Receive};
 use wire::nbd::{
     ChunkHeader, ExportNameReply, OptionReplyHeader, RequestHeader, SimpleReply, StatusExtent, command,
-    state_flag,
+    command_flag, state_flag,
 };
 
 /// Size of the export.
@@ -194,7 +194,7 @@ fn execute(server: &mut NbdServer, pick: u8, key: u64, NbdCommand { op, flags, l
 
 /// A server's bytes against a client that keeps asking.
 pub(crate) fn client(data: &[u8]) {
-    let Some((pick, rest)) = data.split_first() else { return };
+    let Some((&pick, rest)) = data.split_first() else { return };
     let mut client = NbdClient::new(NbdClientConfig {
         export: "disk".to_owned(),
         wants_structured: pick & 1 != 0,
@@ -227,13 +227,13 @@ pub(crate) fn client(data: &[u8]) {
         };
         if result.is_err() {
             assert_eq!(client.expects(), Receive::Closed, "a fault ends the connection");
-            ask(&mut client, &mut lens);
+            ask(&mut client, pick, &mut lens);
             assert_eq!(lens.last(), Some(&u32::MAX), "nothing is sent after a fault");
             break;
         }
         while let Some(event) = client.poll_event() {
             match event {
-                NbdClientEvent::Ready(_) => (0..4).for_each(|_| ask(&mut client, &mut lens)),
+                NbdClientEvent::Ready(_) => (0..4).for_each(|_| ask(&mut client, pick, &mut lens)),
                 NbdClientEvent::Zeros { token, offset_bytes, len_bytes } => {
                     assert!(offset_bytes + len_bytes <= lens[token as usize], "zeros inside of the buffer");
                 }
@@ -244,7 +244,7 @@ pub(crate) fn client(data: &[u8]) {
                     if lens.len() as u64 >= REQUESTS_MAX {
                         client.disconnect();
                     } else {
-                        ask(&mut client, &mut lens);
+                        ask(&mut client, pick, &mut lens);
                     }
                 }
             }
@@ -255,12 +255,17 @@ pub(crate) fn client(data: &[u8]) {
 }
 
 /// Submits the next of a fixed order of commands. `lens` keeps their lengths by token, `u32::MAX` for those not sent.
-fn ask(client: &mut NbdClient, lens: &mut Vec<u32>) {
+fn ask(client: &mut NbdClient, pick: u8, lens: &mut Vec<u32>) {
     let token = lens.len() as u64;
     let ops = [NbdOp::Read, NbdOp::BlockStatus, NbdOp::Write, NbdOp::Read, NbdOp::Flush];
     let op = ops[token as usize % ops.len()];
     let (offset_bytes, len_bytes) = if op == NbdOp::Flush { (0, 0) } else { (512 * (token % 4), 512) };
-    let command = NbdCommand { op, flags: 0, offset_bytes, len_bytes };
+    let flags = match op {
+        NbdOp::Read if pick & 4 != 0 => command_flag::DF,
+        NbdOp::BlockStatus if pick & 4 != 0 => command_flag::REQ_ONE,
+        _ => 0,
+    };
+    let command = NbdCommand { op, flags, offset_bytes, len_bytes };
     let is_sent = client.submit(token, command).is_ok();
     lens.push(if is_sent { len_bytes } else { u32::MAX });
 }

@@ -15,7 +15,7 @@ pub enum NbdFault {
     Violation(#[from] NbdViolation),
     /// A message longer than is allowed.
     #[error(
-        "peer announced {what} of {found_bytes} bytes, expected at most {limit_bytes}; use shorter requests"
+        "peer announced {what} of {found_bytes} bytes, expected at most {limit_bytes}; shorten it at the peer"
     )]
     TooLong {
         /// The message.

@@ -52,7 +52,7 @@ impl Far {
         }
     }
 
-    /// Takes some of the bytes that have come. Returns whether anything happened.
+    /// Takes some of the bytes that have come. Returns true if anything happened.
     pub(crate) fn take(&mut self, input: &mut VecDeque<u8>, random: &mut Rng) -> Result<bool, NbdFault> {
         let most = input.len().min(random.usize(1..2000));
         match self.server.expects() {

@@ -122,7 +122,10 @@ fn servers_that_break_the_protocol() {
     use NbdViolation as V;
     let is = NbdFault::Violation;
     let too_long = |what, found_bytes, limit_bytes| NbdFault::TooLong { what, found_bytes, limit_bytes };
-    let magic = |found| NbdFormatError::Magic { message: "SimpleReply", expected: 0x6744_6698, found };
+    let magic = NbdFormatError::Magic { message: "SimpleReply", expected: 0x6744_6698, found: 0 };
+    let format = |message, found| NbdFault::Malformed(NbdFormatError::Length { message, found });
+    let unknown = |cookie| NbdFault::UnknownCookie { cookie };
+    let too_many = NbdFault::TooMany { what: "error chunks", limit: 1024 };
     let part = |at: u64, len| chunk(0, chunk_type::OFFSET_DATA, 1, &data(at, len));
     let empty = |at: u64, len| chunk(0, chunk_type::OFFSET_HOLE, 1, &hole(at, len));
     let done = |kind, cookie, body: &[u8]| chunk(1, kind, cookie, body);
@@ -134,9 +137,9 @@ fn servers_that_break_the_protocol() {
         ("a simple error to a read", simple(5, 1), is(V::SimpleReply)),
         ("a simple reply to a block status", simple(0, 2), is(V::SimpleReply)),
         ("a simple reply behind a chunk", [part(512, 9), simple(5, 1)].concat(), is(V::MixedReplies)),
-        ("a cookie of nobody", simple(5, 99), NbdFault::UnknownCookie { cookie: 99 }),
-        ("a request that was not sent", done(chunk_type::ERROR, 3, &error(5, None)), NbdFault::UnknownCookie { cookie: 3 }),
-        ("no magic number", vec![0; 20], NbdFault::Malformed(magic(0))),
+        ("a cookie of nobody", simple(5, 99), unknown(99)),
+        ("a request that was not sent", done(chunk_type::ERROR, 3, &error(5, None)), unknown(3)),
+        ("no magic number", vec![0; 20], NbdFault::Malformed(magic)),
         ("an end before the data", done(chunk_type::NONE, 1, &[]), is(V::Incomplete)),
         ("an end before all data", done(chunk_type::OFFSET_DATA, 1, &data(512, 1023)), is(V::Incomplete)),
         ("an end before the status", done(chunk_type::NONE, 2, &[]), is(V::Incomplete)),
@@ -155,9 +158,9 @@ fn servers_that_break_the_protocol() {
         ("an error that is none", done(chunk_type::ERROR, 1, &error(0, None)), is(V::NoError)),
         ("an error elsewhere", done(chunk_type::ERROR_OFFSET, 1, &error(5, Some(0))), is(V::ErrorOffset { offset_bytes: 0 })),
         ("half an error", done(chunk_type::ERROR, 1, &[0; 5]), length(0x8001, 5, 6)),
-        ("an error without an offset", done(chunk_type::ERROR_OFFSET, 1, &error(5, None)), NbdFault::Malformed(NbdFormatError::Length { message: "an error chunk", found: 6 })),
+        ("an error without an offset", done(chunk_type::ERROR_OFFSET, 1, &error(5, None)), format("an error chunk", 6)),
         ("a novel in an error", done(chunk_type::ERROR, 1, &[0; 4111]), too_long("an error chunk", 4111, 4110)),
-        ("errors without end", chunk(0, chunk_type::ERROR, 1, &error(5, None)).repeat(1025), NbdFault::TooMany { what: "error chunks", limit: 1024 }),
+        ("errors without end", chunk(0, chunk_type::ERROR, 1, &error(5, None)).repeat(1025), too_many),
         ("data for a block status", chunk(0, chunk_type::OFFSET_DATA, 2, &data(512, 10)), is(V::ChunkType { kind: 1 })),
         ("a status for a read", chunk(0, chunk_type::BLOCK_STATUS, 1, &status(7, &[512])), is(V::ChunkType { kind: 5 })),
         ("another context", done(chunk_type::BLOCK_STATUS, 2, &status(8, &[512])), is(V::StatusContext { found: 8 })),
@@ -165,7 +168,7 @@ fn servers_that_break_the_protocol() {
         ("an extent without length", done(chunk_type::BLOCK_STATUS, 2, &status(7, &[0])), is(V::Extent)),
         ("an extent outside", done(chunk_type::BLOCK_STATUS, 2, &status(7, &[1024, 1])), is(V::Extent)),
         ("no extent", done(chunk_type::BLOCK_STATUS, 2, &status(7, &[])), length(5, 4, 12)),
-        ("half an extent", done(chunk_type::BLOCK_STATUS, 2, &[0; 16]), NbdFault::Malformed(NbdFormatError::Length { message: "NBD_REPLY_TYPE_BLOCK_STATUS", found: 16 })),
+        ("half an extent", done(chunk_type::BLOCK_STATUS, 2, &[0; 16]), format("NBD_REPLY_TYPE_BLOCK_STATUS", 16)),
         ("a kind of nobody", done(99, 1, &[1]), is(V::ChunkType { kind: 99 })),
     ];
     for (name, bytes, expected) in table {

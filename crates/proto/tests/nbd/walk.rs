@@ -25,7 +25,7 @@ impl Pair {
         }
     }
 
-    /// One step of either end. Returns whether anything happened; `asks` lets new requests begin.
+    /// One step of either end. Returns true if anything happened; `asks` lets new requests begin.
     pub(crate) fn step(&mut self, asks: bool, random: &mut Rng) -> Result<bool, proto::nbd::NbdFault> {
         Ok(match random.u8(0..6) {
             0 => asks && self.near.ask(random),

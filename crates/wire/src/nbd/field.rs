@@ -41,8 +41,8 @@ impl Field for u64 {
 /// Makes a message's struct, `LEN`, `parse` and `emit` from a line per field with its offset. The fields and magic
 /// numbers together cover every byte.
 ///
-/// `magic [NAME(offset): type = value, ...]` makes a constant of each magic number, and `parse` fails on another number.
-/// Without it every array of the length is a message, and `parse` cannot fail.
+/// `magic [NAME(offset): type = value, ...]` makes a constant of each magic number, and `parse` fails on another
+/// number. Without it every array of the length is a message, and `parse` cannot fail.
 macro_rules! message {
     (@type
         $(#[$meta:meta])*
@@ -163,8 +163,8 @@ pub(super) trait Checked: Sized + std::fmt::Debug + PartialEq {
     fn writes(&self) -> Vec<u8>;
 }
 
-/// The bytes `hex` read as `message`, which writes the same over a buffer of 0xa5, so that an unset byte shows. Any other
-/// magic number is refused.
+/// The bytes `hex` read as `message`, which writes the same over a buffer of 0xa5, so that an unset byte shows. Any
+/// other magic number is refused.
 #[cfg(test)]
 #[track_caller]
 pub(super) fn check<M: Checked>(hex: &str, message: &M) {

@@ -198,7 +198,7 @@ fn cover(pending: &mut PendingRequest, at_bytes: u64, len_bytes: u32) -> Result<
     }
 }
 
-/// Extents of a status, cut off at the end of the request. All but the last lie inside it, and with REQ_ONE that one too.
+/// Extents of a status, cut off at the end of the request. All but the last lie inside it; with REQ_ONE all do.
 fn extents(pending: &PendingRequest, status: &StatusExtents<'_>) -> Result<Vec<StatusExtent>, NbdViolation> {
     let limit_bytes = pending.command.len_bytes;
     let mut left = limit_bytes;

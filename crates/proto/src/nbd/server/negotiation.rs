@@ -81,8 +81,9 @@ impl NbdServer {
     }
 
     /// Goes on under TLS; the state negotiated without it is discarded. `unread_bytes` is the number of plaintext bytes
-    /// that the caller had read behind NBD_OPT_STARTTLS when it sent the answer. The caller throws them away: a client
-    /// sends nothing before that answer, so they are options that somebody on the path has injected.
+    /// that the caller had read behind NBD_OPT_STARTTLS before it sent the answer. The caller throws them away, and
+    /// `handle` never sees them. A client sends nothing before that answer, so they may be options that were injected
+    /// on the path to count as options under TLS.
     ///
     /// # Errors
     /// Plaintext bytes: the connection is over.

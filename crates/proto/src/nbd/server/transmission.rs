@@ -60,8 +60,8 @@ impl NbdServer {
         self.push_error(has_chunks, cookie, error, None);
     }
 
-    /// Sends a part of a read from the caller's buffer as a chunk, `offset_bytes` into the read. Parts come in any order
-    /// and do not overlap.
+    /// Sends a part of a read from the caller's buffer as a chunk, `offset_bytes` into the read. Parts come in any
+    /// order and do not overlap.
     ///
     /// # Panics
     /// Without structured replies, for a read with DF, and for another range than the read has.
@@ -84,8 +84,8 @@ impl NbdServer {
     /// Answers a request that has succeeded. A read of which no part was sent is sent whole.
     ///
     /// # Panics
-    /// If there is no such request, it is a block status, a write whose data are not complete, or a read of which a part
-    /// is missing.
+    /// If there is no such request, or it is a block status, a write with incomplete data, or a read of which a part is
+    /// missing.
     pub fn complete(&mut self, key: u64) {
         assert!(!self.awaits_payload(key), "the data of write {key} are not complete");
         let PendingRequest { cookie, command, answered_bytes, held_bytes, .. } = self.take(key);
