@@ -179,6 +179,8 @@ mod tests {
     use super::super::super::request::NbdBlockSizes;
     use super::*;
 
+    type Change = fn(&mut NbdServerConfig);
+
     fn config() -> NbdServerConfig {
         let export = |name: &str| NbdExport {
             name: name.to_owned(),
@@ -199,12 +201,12 @@ mod tests {
     #[test]
     fn each_rule_has_its_error() {
         assert_eq!(config().check(), Ok(()));
-        let error = |change: fn(&mut NbdServerConfig)| {
+        let error = |change: Change| {
             let mut config = config();
             change(&mut config);
             config.check().expect_err("a broken rule").to_string()
         };
-        let table: [(fn(&mut NbdServerConfig), &str); 11] = [
+        let table: [(Change, &str); 11] = [
             (|config| config.requests_max = 0, "requests_max of the NBD server is 0"),
             (|config| config.queue_max_bytes = 0, "queue_max_bytes of the NBD server is 0"),
             (|config| config.default_export = Some(2), "default export has index 2 of 2 exports"),
