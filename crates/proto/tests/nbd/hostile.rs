@@ -6,13 +6,13 @@ use std::sync::Arc;
 use fastrand::Rng;
 use proto::nbd::client::{NbdClient, NbdClientEvent, NbdCompletion};
 use proto::nbd::server::{NbdServer, NbdServerEvent};
-use proto::nbd::{NbdCommand, NbdFault, NbdOp, NbdViolation, Receive};
+use proto::nbd::{NbdCommand, NbdError, NbdFault, NbdOp, NbdViolation, Receive};
 use wire::nbd::{NbdFormatError, SimpleReply, StatusExtent, chunk_type, command, option_code, reply_type};
 
 use crate::far::{DISK_BYTES, config};
 use crate::feed::{
     chunk, client, data, error, feed_client, feed_server, hex, hole, negotiation, new_client, option,
-    option_reply, request, send, server, status,
+    option_reply, request, send, server, serving, shown, status,
 };
 use crate::walk::Pair;
 
@@ -104,6 +104,22 @@ fn a_refused_request_is_answered_behind_its_data() {
     for error in [28, 22] {
         let header = server.poll_transmit().expect("a reply").header;
         assert_eq!(header, SimpleReply { error, cookie: 9 }.to_bytes());
+    }
+}
+
+#[test]
+fn an_error_has_an_offset_inside_of_its_request() {
+    // Magic, DONE, type, cookie, length; EIO, no text, offset.
+    let with = "668e33ef 0001 8002 0000000000000009 0000000e 00000005 0000 00000000000003ff";
+    let without = "668e33ef 0001 8001 0000000000000009 00000006 00000005 0000";
+    for (offset_bytes, expected) in
+        [(None, without), (Some(1023), with), (Some(511), without), (Some(1024), without)]
+    {
+        let mut server = serving(|_| ());
+        feed_server(&mut server, &request(command::READ, 0, 9, 512, 512)).expect("a read");
+        let key = shown(&mut server);
+        server.fail(key, NbdError::Eio, offset_bytes);
+        assert_eq!(server.poll_transmit().expect("a reply").header, hex(expected), "{offset_bytes:?}");
     }
 }
 
