@@ -14,9 +14,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use crate::device::rtnetlink::{self, NLMSG_DONE, NLMSG_ERROR, error_of, messages};
 use crate::namespace::Namespace;
-use crate::rtnetlink::{self, NLMSG_DONE, NLMSG_ERROR, error_of, messages};
-use crate::tcp_info::TcpInfo;
+use crate::socket::tcp_info::TcpInfo;
 use question::{Extras, Family, SOCK_DIAG_BY_FAMILY};
 use ring::Ring;
 

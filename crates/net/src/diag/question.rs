@@ -1,6 +1,6 @@
 //! Requests of sock_diag(7): `struct inet_diag_req_v2` of linux/inet_diag.h, with a filter in searches.
 
-use crate::rtnetlink::{NLM_F_DUMP, NLM_F_REQUEST, attribute, message};
+use crate::device::rtnetlink::{NLM_F_DUMP, NLM_F_REQUEST, attribute, message};
 
 use super::SocketId;
 

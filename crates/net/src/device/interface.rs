@@ -9,8 +9,10 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use crate::offload;
-use crate::rtnetlink::{NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, attribute, attributes, dump, request};
+use crate::device::offload;
+use crate::device::rtnetlink::{
+    NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, attribute, attributes, dump, request,
+};
 
 // linux/rtnetlink.h, linux/if_link.h, linux/if_addr.h
 const RTM_NEWLINK: u16 = 16;

@@ -1,7 +1,7 @@
 //! Substitute for a TUN device if TUN is not accessible: a veth pair with a packet socket at its other end.
 //!
 //! The host's end has neither ARP nor neighbours, so that it behaves like a TUN device; the other end is in a network
-//! namespace of its own, which lives as long as the socket. Packets have the format of [`Tun`](crate::tun::Tun): behind
+//! namespace of its own, which lives as long as the socket. Packets have the format of [`Tun`](super::tun::Tun): behind
 //! a virtio header, super-packets whole, with partial checksums. See packet(7) and the kernel's
 //! Documentation/networking/packet_mmap.rst.
 #![allow(unsafe_code)]
@@ -11,12 +11,12 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::interface::{self, PairedDevices, Setting};
+use crate::device::interface::{self, PairedDevices, Setting};
+use crate::device::offload;
+use crate::device::packet_ring::PacketRing;
+use crate::device::tun::{HEADER_BYTES, Offload, PAYLOADS_MAX};
 use crate::namespace;
-use crate::offload;
-use crate::packet_ring::PacketRing;
 use crate::syscall::check;
-use crate::tun::{HEADER_BYTES, Offload, PAYLOADS_MAX};
 
 /// Length of the Ethernet header, which the path does not see.
 const ETHERNET_BYTES: usize = 14;
@@ -66,7 +66,7 @@ impl Veth {
         Ok(veth)
     }
 
-    /// Reads one packet with its header into `buffer` of [`MAX_BYTES`](crate::tun::MAX_BYTES); `None` if none waits.
+    /// Reads one packet with its header into `buffer` of [`MAX_BYTES`](super::tun::MAX_BYTES); `None` if none waits.
     /// Only one thread reads.
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {

@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::ops::RangeInclusive;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use crate::congestion::set_congestion;
+use crate::socket::congestion::set_congestion;
 use crate::syscall::check;
 
 /// Length of the accept queue; the usual limit of the system (net.core.somaxconn) is 4096.
@@ -124,9 +124,9 @@ pub fn start_connect_from(
     }
     // A route may name a congestion control (`congctl`), with which connect() replaces the configured one.
     if let Some(name) = congestion
-        && crate::congestion::congestion(&stream)? != name
+        && crate::socket::congestion::congestion(&stream)? != name
     {
-        crate::congestion::change(&stream, name)
+        crate::socket::congestion::change(&stream, name)
             .map_err(|refusal| io::Error::new(refusal.kind(), refusal.explain(name, Some(address.ip()))))?;
     }
     Ok(stream)
@@ -310,7 +310,7 @@ fn to_sockaddr(address: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tcp_info;
+    use crate::socket::tcp_info;
 
     #[test]
     fn all_addresses_of_both_families_share_a_port() {
@@ -348,7 +348,7 @@ mod tests {
             listener.set_nonblocking(false).unwrap();
             let _near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let (far, _) = listener.accept().unwrap();
-            crate::congestion::congestion(&far).unwrap()
+            crate::socket::congestion::congestion(&far).unwrap()
         };
         let usual = accepted(&listen(any, None).unwrap());
         let listener = listen(any, Some("reno")).unwrap();

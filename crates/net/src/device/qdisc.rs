@@ -6,8 +6,8 @@
 
 use std::io;
 
-use crate::interface::index_of;
-use crate::rtnetlink::{NLM_F_CREATE, NLM_F_REPLACE, attribute, attributes, dump, request};
+use crate::device::interface::index_of;
+use crate::device::rtnetlink::{NLM_F_CREATE, NLM_F_REPLACE, attribute, attributes, dump, request};
 
 // linux/rtnetlink.h, linux/pkt_sched.h
 const RTM_NEWQDISC: u16 = 36;

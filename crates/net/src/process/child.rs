@@ -6,8 +6,8 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
-use crate::limits;
 use crate::namespace::enter_raw;
+use crate::process::limits;
 use crate::syscall::check;
 
 /// A signal that ends processes.

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use crate::mapping::Mapping;
+use crate::memory::mapping::Mapping;
 use crate::syscall::check;
 
 /// Size of a block, the kernel's unit of allocation.

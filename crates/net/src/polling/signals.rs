@@ -24,7 +24,7 @@ pub enum Signal {
 
 impl EndSignals {
     /// Blocks the signals and receives them from now on. Call it before any thread starts: threads inherit the mask,
-    /// and so do child processes that are not started by [`crate::child`].
+    /// and so do child processes that are not started by [`crate::process::child`].
     pub fn take_over() -> io::Result<EndSignals> {
         // SAFETY: an all-zero set is a valid place for sigemptyset to fill.
         let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use event::Instant;
 
-use crate::{clock, scheduling};
+use crate::clock;
+use crate::process::scheduling;
 
 /// Unit of CPU time in /proc: hundredths of a second, whatever the kernel's tick (USER_HZ, proc_stat(5)).
 const TICK_MS: u64 = 10;

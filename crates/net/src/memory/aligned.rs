@@ -7,7 +7,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-use crate::mapping::Mapping;
+use crate::memory::mapping::Mapping;
 
 /// Alignment of [`Aligned`]: a page, or the length if that is less.
 pub const ALIGN_BYTES: usize = 4096;

@@ -16,9 +16,9 @@ use std::ptr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
-use crate::child;
 use crate::namespace::Namespace;
-use crate::scheduling;
+use crate::process::child;
+use crate::process::scheduling;
 use crate::syscall::check;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -173,7 +173,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::wait;
+    use crate::polling::wait;
     use std::os::fd::AsFd;
 
     #[test]

@@ -14,9 +14,9 @@ use std::io;
 use std::net::TcpStream;
 use std::sync::OnceLock;
 
-use crate::bpf::{Instruction, OnSetOption};
-use crate::congestion::{BBR, check_congestion, congestion, set_congestion};
-use crate::tcp;
+use crate::socket::bpf::{Instruction, OnSetOption};
+use crate::socket::congestion::{BBR, check_congestion, congestion, set_congestion};
+use crate::socket::tcp;
 
 /// The added option: a level that no protocol uses.
 const LEVEL: i32 = i32::from_be_bytes(*b"frln");
