@@ -9,16 +9,12 @@ mod attention;
 mod error;
 mod identity;
 mod inventory;
-mod kept;
-mod label;
 mod luns;
 mod nexuses;
 mod options;
-mod register;
+mod persistent;
 mod reservation;
-mod safe_file;
 mod spec;
-mod state;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,20 +28,20 @@ pub use attention::{Attention, Nexus, Port};
 pub use error::{LunError, ReserveError};
 pub use identity::{Identity, Naa, PORTAL_GROUP_TAG, Serial};
 pub use inventory::{Served, Stranger};
-pub use kept::{Keeper, KeptError, Save};
-pub use label::LabelError;
 pub use luns::{Bereft, Luns, check_identities, check_reservations};
 pub use nexuses::{KnownStore, NexusList};
 pub use options::{BLOCK_LENS_BYTES, OPTIONS, Options};
-pub use register::{Register, RegisterError};
+pub use persistent::file_names::{Opening, STATE_DIR};
+pub use persistent::nexus_register::{Register, RegisterError};
+pub use persistent::reservation_file::{Keeper, KeptError, Save};
+pub use persistent::store_identity::LabelError;
 pub use reservation::{Need, Request, Reservations};
 pub use spec::{LUNS_MAX, LunSpec, Source, SpecError};
-pub use state::{Opening, STATE_DIR};
 
 use attention::Attentions;
-use label::{Label, Place};
+use persistent::file_names::{in_state, with_suffix};
+use persistent::store_identity::{self, Label, Place};
 use reservation::{Change, Notice};
-use state::{in_state, with_suffix};
 
 /// Default bytes per block: the size that every initiator can boot from and partition.
 pub const BLOCK_LEN_BYTES: u32 = 512;
@@ -408,7 +404,7 @@ fn identity(spec: &LunSpec, store: Option<&FileStore>, opening: Opening<'_>) -> 
     if let (Some(serial), Some(naa)) = (serial, naa) {
         return Ok(Identity { iqn, serial: serial.clone(), naa: *naa });
     }
-    let marks = store.map_or(Vec::new(), |store| label::marks(store.descriptor()));
+    let marks = store.map_or(Vec::new(), |store| store_identity::marks(store.descriptor()));
     let label = Label::of(&places(&spec.source, store, state), &marks, is_look)?;
     Ok(Identity { iqn, serial: serial.clone().unwrap_or(label.serial), naa: naa.unwrap_or(label.naa) })
 }

@@ -1,46 +1,17 @@
 //! The serving loop: listens, logs initiators in, runs their commands on the LUNs. One loop, one thread,
 //! all sessions; stores that block are called by a pool of workers.
 //!
-//! `client` is one connection, `side` a session and its handling of PDUs, `exchange` joins the two. `transfer` is
-//! payload in transit, `budget` the memory for it, `room` a session's share of that memory. `parameters` is the
-//! parameter data of commands, `jobs` are blocking calls, `chores` long operations in memory, `path` the windows that
-//! paths need.
+//! `connection` holds sockets and their PDUs, `session` the commands of an initiator, `stores` the work on their data,
+//! `limits` the bounds on all of them. `service` is work of the loop on all connections, `reload` a new configuration.
 
-mod alive;
-mod budget;
-mod chores;
-mod claims;
-mod client;
 mod config;
-mod directory;
-mod drain;
-mod end;
-mod exchange;
-mod jobs;
-mod lingering;
-mod listener;
-mod manage;
-mod member;
-mod parameters;
-mod path;
-mod portals;
-mod registrar;
-mod rehearsal;
+mod connection;
+mod limits;
 mod reload;
-mod replacing;
-mod room;
-mod side;
-mod slots;
+mod service;
+mod session;
 mod stats;
-mod store_watch;
-mod succession;
-mod told;
-mod trail;
-mod transfer;
-mod turns;
-mod unread;
-mod waiting;
-mod watch;
+mod stores;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -54,7 +25,8 @@ use control::{Crowd, Sharing};
 use engine::trace::Tracer;
 use engine::{Gate, Progress, Quantum, Scratch, Service, Turn};
 use event::{Host, Instant, LineRate, Sink, SocketSample};
-use net::{EndSignals, Interest, Poll, Ready, limits};
+use net::limits::{give_memory_back, raise_open_files};
+use net::{EndSignals, Interest, Poll, Ready};
 use proto::login::LoginPolicy;
 use proto::params::Wishes;
 use slab::Slab;
@@ -64,32 +36,33 @@ use tables::manifest::Trace;
 use crate::compat::Compat;
 use crate::log::{self};
 use crate::lun::{Luns, Nexus, PORTAL_GROUP_TAG, Register};
-use budget::Budget;
-use chores::Chores;
-use client::Client;
-use directory::Sessions;
-use drain::Drain;
-use end::End;
-use jobs::{Call, Done, Job};
-use listener::Listener;
-use manage::Management;
-use portals::Portals;
-use registrar::Registrar;
-use reload::Reloader;
-use side::{Ending, Side};
-use slots::Slots;
-use store_watch::StoreWatch;
-use told::Told;
-use turns::{ROUND, TurnClock};
-use unread::{AllEarly, AllUnread};
-use waiting::Waiting;
+use connection::client::Client;
+use connection::end_reason::End;
+use connection::listener::{self, Listener};
+use connection::portals::Portals;
+use limits::budget::Budget;
+use limits::slots::Slots;
+use limits::turns::{ROUND, TurnClock};
+use limits::unread::{AllEarly, AllUnread};
+use log::log_some;
+use reload::apply::Reloader;
+use reload::replaced_stores;
+use service::shutdown::Drain;
+use session::admission::Sessions;
+use session::state::{self, Ending, Side};
+use session::task_management::Management;
+use stores::delayed_jobs::Waiting;
+use stores::error_log::Told;
+use stores::file_watch::StoreWatch;
+use stores::jobs::{self, Call, Done, Job};
+use stores::memory_jobs::Chores;
+use stores::register_writer::Registrar;
 
 pub use config::{Config, InitiatorRights, LunSet, ServeError};
+pub use limits::rehearsal::rehearse;
 pub use log::log;
-use log::log_some;
-pub use rehearsal::rehearse;
-pub use reload::{Reload, Reloaded};
-pub use replacing::{CutOff, Grown};
+pub use reload::apply::{Reload, Reloaded};
+pub use reload::replaced_stores::{CutOff, Grown};
 pub use stats::Stats;
 
 /// Threads that call stores which block. A session alone has half of them.
@@ -167,7 +140,7 @@ pub struct Target {
 }
 
 /// State that all clients of a target share.
-struct Shared {
+pub(crate) struct Shared {
     luns: Luns,
     workers: Workers<Job, Done>,
     chores: Chores,
@@ -212,13 +185,13 @@ impl Target {
     pub fn start(config: &Config) -> Result<Target, ServeError> {
         let signals = EndSignals::take_over()?;
         // A refusal is ignored: the loop handles a lack of descriptors.
-        let _ = limits::raise_open_files();
+        let _ = raise_open_files();
         let mut luns = Luns::open(&config.luns.specs, config.opening())?;
         let registrar = match &config.luns.state {
             Some(state) => {
                 let (register, list) = Register::open(state, &config.iqn)?;
                 luns.restore(list);
-                replacing::tell_shut_out(&luns);
+                replaced_stores::tell_shut_out(&luns);
                 Some(Registrar::start(register)?)
             }
             None => None,
@@ -245,7 +218,7 @@ impl Target {
         };
         let policy = LoginPolicy {
             portal_group_tag: PORTAL_GROUP_TAG,
-            command_window: side::COMMANDS_AT_FIRST.min(config.window_max()),
+            command_window: state::COMMANDS_AT_FIRST.min(config.window_max()),
             chap: config.chap.clone(),
             wishes: Wishes {
                 max_connections: CONNECTIONS_PER_SESSION,
@@ -371,7 +344,7 @@ impl Target {
         }
         drop(client);
         if self.most_clients >= CROWD && self.clients.len() < self.most_clients / 8 {
-            limits::give_memory_back();
+            give_memory_back();
             self.most_clients = self.clients.len();
         }
     }

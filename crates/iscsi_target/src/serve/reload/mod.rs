@@ -1,0 +1,4 @@
+//! A new configuration while the target serves: preparation on a thread of its own, application in the loop.
+
+pub(crate) mod apply;
+pub(crate) mod replaced_stores;
