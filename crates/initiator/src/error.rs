@@ -12,9 +12,9 @@ use tables::TableError;
 use wire::iscsi::{login_status, reject_reason, task_response};
 use wire::scsi::{Sense, SenseKey, Status};
 
-use crate::chap::ChapError;
+use crate::login::chap::ChapError;
+use crate::session::command_timeout::{Abort, FLUSH_TIMES};
 use crate::url::UrlError;
-use crate::watch::{Abort, FLUSH_TIMES};
 
 /// Name of the command that makes data durable.
 pub(crate) const FLUSH: &str = "SYNCHRONIZE CACHE";

@@ -8,8 +8,8 @@ use engine::trace::Sampling;
 use engine::{Course, Pacing};
 use proto::params::Wishes;
 
-use crate::chap::Chap;
-use crate::near_end::NearEnd;
+use crate::login::chap::Chap;
+use crate::login::local_end::NearEnd;
 
 /// Options of a session; the same for all sessions of a caller.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ impl Options {
 impl Options {
     /// Options of tests: no digests, no authentication, one connection.
     pub(crate) fn plain() -> Options {
-        use crate::near_end::InitiatorName;
+        use crate::login::local_end::InitiatorName;
 
         let name = InitiatorName::given("iqn.2026-11.org.example:me").expect("a name");
         Options {

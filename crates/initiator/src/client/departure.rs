@@ -7,8 +7,8 @@ use event::{Host, Instant};
 use super::growth::Growth;
 use super::{Client, State};
 use crate::error::Error;
-use crate::line::Line;
-use crate::side::Leave;
+use crate::session::connection::Line;
+use crate::session::state::Leave;
 
 impl Client {
     /// Handles a request of the target to leave: lets outstanding requests complete while there is time, logs out, and

@@ -11,11 +11,11 @@ use proto::params::Params;
 
 use super::arrival::{lines, note_logins};
 use super::{Client, State};
-use crate::approach::{digests, joining};
-use crate::dial::{Dial, Dialled};
 use crate::error::Error;
-use crate::line::Line;
+use crate::login::connection_login::{Dial, Dialled};
+use crate::login::establishment::{digests, joining};
 use crate::options::Options;
+use crate::session::connection::Line;
 
 /// Chooser of the number of connections, with the connection in progress.
 pub(super) struct Growth {
@@ -161,7 +161,7 @@ mod tests {
 
     use super::*;
     use crate::client::tests::session;
-    use crate::side::Leave;
+    use crate::session::state::Leave;
 
     #[test]
     fn a_connection_that_is_being_made_is_given_up_when_its_session_is_not_at_work() {

@@ -1,10 +1,10 @@
-//! A running session: its connections and the requests of the workload, driven by the event loop in `run`. Additional
-//! connections are in `growth`, the recovery of a lost session in `recovery`, its end in `departure`. The policy limits
-//! outstanding data and paces each connection; this file applies its decisions.
+//! A running session, driven by the event loop in `run`: its connections and the requests of the workload. The policy
+//! limits outstanding data and paces each connection; this file applies its decisions.
 
 mod arrival;
 mod departure;
 mod growth;
+pub(crate) mod opening;
 mod recovery;
 
 use std::net::SocketAddr;
@@ -21,19 +21,19 @@ use proto::notification::Notification;
 use tables::manifest::Trace;
 use wire::iscsi::Lun;
 
-use crate::approach::{Arrived, Destination};
 use crate::error::Error;
-use crate::known::Known;
-use crate::line::Line;
-use crate::once::{Nothing, Once};
+use crate::login::establishment::{Arrived, Destination};
 use crate::options::Options;
 use crate::request::{Request, Workload};
-use crate::room::lone_outstanding_bytes;
 use crate::run;
-use crate::side::{Open, Side};
+use crate::session::command_limit::lone_outstanding_bytes;
+use crate::session::command_timeout::Finding;
+use crate::session::connection::Line;
+use crate::session::lun_identity::Known;
+use crate::session::request_trace::Trail;
+use crate::session::state::{Open, Side};
 use crate::tables::Tables;
-use crate::trail::Trail;
-use crate::watch::Finding;
+use crate::workloads::single_request::{Nothing, Once};
 use arrival::{lines, note_logins};
 use growth::Growth;
 use recovery::{Recovery, Trouble};

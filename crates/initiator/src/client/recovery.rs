@@ -12,10 +12,10 @@ use net::Poll;
 use super::arrival::{lines, note_logins};
 use super::growth::Growth;
 use super::{Client, State};
-use crate::approach::{Approach, Arrived, Destination};
 use crate::error::Error;
-use crate::line::Line;
-use crate::watch::{FLUSH_TIMES, is_flushing};
+use crate::login::establishment::{Approach, Arrived, Destination};
+use crate::session::command_timeout::{FLUSH_TIMES, is_flushing};
+use crate::session::connection::Line;
 
 /// Wait between a failed attempt and the next: the first wait, and the maximum.
 const WAIT_MIN: Duration = Duration::from_millis(100);

@@ -2,9 +2,9 @@
 //! announce a change. Outstanding requests wait for the result.
 
 use crate::error::Error;
-use crate::known::{Attention, Held, Known};
 use crate::request::{Body, Completed, Request};
-use crate::side::{Open, Side};
+use crate::session::lun_identity::{Attention, Held, Known};
+use crate::session::state::{Open, Side};
 
 /// A re-validation in progress.
 #[derive(Debug, Default)]

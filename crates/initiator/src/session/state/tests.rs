@@ -7,7 +7,7 @@ use wire::scsi::{BlockForm, Capacity16, Cdb};
 
 use super::*;
 use crate::disk::Geometry;
-use crate::known::CAPACITY16_BYTES;
+use crate::session::lun_identity::CAPACITY16_BYTES;
 
 const BLOCK: u32 = 512;
 

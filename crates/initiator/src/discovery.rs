@@ -8,7 +8,7 @@ use wire::iscsi::login_status;
 use wire::scsi::StandardInquiry;
 
 use crate::client::Client;
-use crate::connect;
+use crate::client::opening;
 use crate::disk::{capacity, destination, inquire, is_disk, is_write_protected, optional, report_luns};
 use crate::error::{Error, device_type_text};
 use crate::options::Options;
@@ -125,7 +125,7 @@ fn may_be_elsewhere(error: &Error) -> bool {
 /// Opens a session without tables.
 fn log_in(session: Session, url: &Url, options: &Options) -> Result<Client, Error> {
     let tables = Tables::create(None, Default::default())?;
-    connect::session(&destination(session, url, options)?, 0, options, &tables)
+    opening::session(&destination(session, url, options)?, 0, options, &tables)
 }
 
 #[cfg(test)]

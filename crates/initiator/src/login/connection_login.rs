@@ -13,9 +13,9 @@ use proto::login::{Initiator as Login, LoggedIn, SEGMENT_BYTES};
 use wire::iscsi::{BHS_LEN, Bhs, Pdu};
 
 use crate::error::Error;
-use crate::near_end::NearEnd;
+use crate::login::local_end::NearEnd;
 use crate::options::Options;
-use crate::side::{Payload, Place};
+use crate::session::state::{Payload, Place};
 
 /// A connection attempt in progress.
 pub(crate) struct Dial {
@@ -200,7 +200,7 @@ mod tests {
     use proto::login::{RANDOM_BYTES, Session as Kind};
 
     use super::*;
-    use crate::approach::Destination;
+    use crate::login::establishment::Destination;
 
     #[test]
     fn a_login_that_is_not_answered_ends_with_its_time_and_not_before() {

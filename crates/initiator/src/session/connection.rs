@@ -7,10 +7,10 @@ use event::{Host, Instant, SocketSample};
 use net::{Poll, Ready, tcp_info};
 
 use crate::error::Error;
-use crate::pulse::{Pulse, Verdict};
 use crate::request::Body;
-use crate::side::{AtPort, Payload, Place, Port, Side};
-use crate::watch::is_flushing;
+use crate::session::command_timeout::is_flushing;
+use crate::session::dead_peer::{Pulse, Verdict};
+use crate::session::state::{AtPort, Payload, Place, Port, Side};
 
 /// Acknowledged bytes that prove that a target reads; a ping and similar PDUs are shorter.
 const TAKEN_BYTES: u64 = 4096;

@@ -6,9 +6,9 @@ use engine::{Scratch, Service, Turn};
 use event::Instant;
 use net::{Poll, Ready};
 
-use crate::approach::{Approach, Arrived, Destination};
 use crate::client::Client;
 use crate::error::Error;
+use crate::login::establishment::{Approach, Arrived, Destination};
 use crate::options::Options;
 use crate::tables::Tables;
 

@@ -15,7 +15,7 @@ use event::Instant;
 use slab::Slab;
 use wire::iscsi::task_response;
 
-use crate::side::Open;
+use crate::session::state::Open;
 
 /// Factor of the timeout of a flush, and of commands that may wait for a flush.
 pub(crate) const FLUSH_TIMES: u32 = 4;

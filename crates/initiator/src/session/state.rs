@@ -18,15 +18,15 @@ use slab::Slab;
 use wire::iscsi::{BHS_LEN, Lun, Pdu, TaskAttribute, reject_reason};
 use wire::scsi::{Sense, SenseKey, Status};
 
-use crate::asking::Asking;
 use crate::error::{Error, Failure};
-use crate::known::{Attention, Known};
-use crate::pulse::Pulse;
 use crate::request::{Body, Completed, Request};
-use crate::room::Room;
+use crate::session::command_limit::Room;
+use crate::session::command_timeout::Watch;
+use crate::session::dead_peer::Pulse;
+use crate::session::lun_identity::{Attention, Known};
+use crate::session::request_trace::Trail;
+use crate::session::revalidation::Asking;
 use crate::tables::Tables;
-use crate::trail::Trail;
-use crate::watch::Watch;
 
 /// Limit of the pool of free buffers.
 const BUFFERS_KEEP_BYTES: usize = 256 << 20;

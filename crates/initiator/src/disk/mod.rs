@@ -17,13 +17,13 @@ use wire::scsi::{
     UnitSerialNumber, UnmapRange, VpdPage, emit_unmap, page,
 };
 
-use crate::approach::{Destination, random_isid};
 use crate::client::Client;
-use crate::connect;
+use crate::client::opening;
 use crate::error::{Error, FLUSH};
-use crate::known::{CAPACITY10_BYTES, CAPACITY16_BYTES, INQUIRY_BYTES, Known};
+use crate::login::establishment::{Destination, random_isid};
 use crate::options::Options;
 use crate::request::{Body, Request};
+use crate::session::lun_identity::{CAPACITY10_BYTES, CAPACITY16_BYTES, INQUIRY_BYTES, Known};
 use crate::tables::Tables;
 use crate::url::Url;
 use unmap::blocks_of_unmap;
@@ -73,7 +73,7 @@ impl Disk {
     fn open_with(url: &Url, options: &Options, number: usize, tables: &Rc<Tables>) -> Result<Disk, Error> {
         let (target, lun) = url.unit()?;
         let session = Session::Normal { target_name: target.to_owned() };
-        let mut client = connect::session(&destination(session, url, options)?, number, options, tables)?;
+        let mut client = opening::session(&destination(session, url, options)?, number, options, tables)?;
         client.set_lun(lun);
         let inquired = inquire(&mut client, None)?;
         let inquiry = StandardInquiry::parse(&inquired).map_err(|_| odd("INQUIRY"))?;

@@ -16,11 +16,11 @@ use proto::login::{
 use proto::params::{Digest, Params};
 use wire::iscsi::login_status;
 
-use crate::dial::{Dial, Dialled};
 use crate::error::Error;
-use crate::lookup::Lookup;
+use crate::login::connection_login::{Dial, Dialled};
+use crate::login::name_resolution::Lookup;
 use crate::options::Options;
-use crate::side::{Payload, Place};
+use crate::session::state::{Payload, Place};
 
 /// Maximum number of redirections and of logins with fewer features.
 const REDIRECTIONS_MAX: usize = 4;

@@ -9,8 +9,8 @@ use hdrhistogram::Histogram;
 
 use crate::disk::Geometry;
 use crate::error::Error;
-use crate::patience::{Cut, Early, Patience};
 use crate::request::{Body, Completed, Request, Workload};
+use crate::workloads::early_end::{Cut, Early, Patience};
 
 /// Parameters of a load.
 #[derive(Clone, Copy, Debug)]
