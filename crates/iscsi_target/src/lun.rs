@@ -14,6 +14,7 @@ mod nexuses;
 mod options;
 mod persistent;
 mod reservation;
+mod source;
 mod spec;
 
 use std::path::Path;
@@ -36,7 +37,8 @@ pub use persistent::nexus_register::{Register, RegisterError};
 pub use persistent::reservation_file::{Keeper, KeptError, Save};
 pub use persistent::store_identity::LabelError;
 pub use reservation::{Need, Request, Reservations};
-pub use spec::{LUNS_MAX, LunSpec, Source, SpecError};
+pub use source::Source;
+pub use spec::{LUNS_MAX, LunSpec, SpecError};
 
 use attention::Attentions;
 use persistent::file_names::{in_state, with_suffix};

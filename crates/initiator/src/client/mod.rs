@@ -1,5 +1,6 @@
-//! A running session, driven by the event loop in `run`: its connections and the requests of the workload. The policy
-//! limits outstanding data and paces each connection; this file applies its decisions.
+//! A running session: its connections and the requests of the workload, driven by the event loop in `run`. Additional
+//! connections are in `growth`, the recovery of a lost session in `recovery`, its end in `departure`. The policy limits
+//! outstanding data and paces each connection; this file applies its decisions.
 
 mod arrival;
 mod departure;

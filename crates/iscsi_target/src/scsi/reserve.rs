@@ -6,7 +6,7 @@
 use wire::scsi::{ReservationType, ReserveCapabilities, ReserveIn, ReserveOut, ReserveParameters, Sense};
 
 use super::inquiry::RELATIVE_PORT;
-use super::{Outcome, whole};
+use super::outcome::{Outcome, whole};
 use crate::lun::{Lun, Nexus, Request, ReserveError, Reserved};
 
 /// Reservations are of the whole LUN.

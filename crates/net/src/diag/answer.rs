@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use crate::device::rtnetlink::attributes;
 use crate::socket::tcp_info::{self, TcpInfo};
 
-use super::question::{Family, ID_BYTES};
-use super::{Bbr, Found, Memory, SocketId};
+use super::connection::{Bbr, Found, ID_BYTES, Memory, SocketId};
+use super::question::Family;
 
 /// Family, state, timer, retransmissions; the id; expiry, queues, user, inode.
 const HEADER_BYTES: usize = 4 + ID_BYTES + 20;

@@ -19,7 +19,7 @@ use crate::lun::nexuses::hash;
 use crate::lun::options::Options;
 use crate::lun::persistent::atomic_file;
 use crate::lun::persistent::file_names::{in_state, with_suffix};
-use crate::lun::spec::Source;
+use crate::lun::source::Source;
 use block::{BlockError, ErrorKind};
 
 /// Persistent state of the reservations of a LUN.
