@@ -11,6 +11,9 @@ use proto::params::Wishes;
 use crate::login::chap::Chap;
 use crate::login::local_end::NearEnd;
 
+/// Factor of the timeout of a flush, and of commands that may wait for a flush.
+pub(crate) const FLUSH_TIMES: u32 = 4;
+
 /// Options of a session; the same for all sessions of a caller.
 #[derive(Clone, Debug)]
 pub struct Options {

@@ -6,7 +6,7 @@ use proto::initiator::Session;
 
 use crate::options::Options;
 use crate::session::connection::Line;
-use crate::session::state::{Payload, Place};
+use crate::session::payload::{Payload, Place};
 use crate::tables::Tables;
 
 /// Wraps connections, of which the first has the CID `first`.

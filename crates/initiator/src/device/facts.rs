@@ -4,7 +4,7 @@ use wire::scsi::{BlockLimits, Capacity16, Cdb, ModeForm, ModeParameters, VpdPage
 
 use crate::disk::{ALL_PAGES, Disk, UnmapLimits, ask, ask_mode, inquire, optional};
 use crate::error::Error;
-use crate::session::lun_identity::CAPACITY16_BYTES;
+use crate::session::lun::identity::CAPACITY16_BYTES;
 
 /// Facts of a LUN that the device announces.
 pub(super) struct Facts {

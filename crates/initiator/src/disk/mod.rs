@@ -23,7 +23,7 @@ use crate::error::{Error, FLUSH};
 use crate::login::establishment::{Destination, random_isid};
 use crate::options::Options;
 use crate::request::{Body, Request};
-use crate::session::lun_identity::{CAPACITY10_BYTES, CAPACITY16_BYTES, INQUIRY_BYTES, Known};
+use crate::session::lun::identity::{CAPACITY10_BYTES, CAPACITY16_BYTES, INQUIRY_BYTES, Known};
 use crate::tables::Tables;
 use crate::url::Url;
 use unmap::blocks_of_unmap;

@@ -15,7 +15,7 @@ use wire::iscsi::{BHS_LEN, Bhs, Pdu};
 use crate::error::Error;
 use crate::login::local_end::NearEnd;
 use crate::options::Options;
-use crate::session::state::{Payload, Place};
+use crate::session::payload::{Payload, Place};
 
 /// A connection attempt in progress.
 pub(crate) struct Dial {

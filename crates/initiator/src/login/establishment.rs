@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::login::connection_login::{Dial, Dialled};
 use crate::login::name_resolution::Lookup;
 use crate::options::Options;
-use crate::session::state::{Payload, Place};
+use crate::session::payload::{Payload, Place};
 
 /// Maximum number of redirections and of logins with fewer features.
 const REDIRECTIONS_MAX: usize = 4;

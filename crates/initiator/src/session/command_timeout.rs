@@ -15,10 +15,9 @@ use event::Instant;
 use slab::Slab;
 use wire::iscsi::task_response;
 
-use crate::session::state::Open;
-
-/// Factor of the timeout of a flush, and of commands that may wait for a flush.
-pub(crate) const FLUSH_TIMES: u32 = 4;
+use crate::error::Abort;
+use crate::options::FLUSH_TIMES;
+use crate::session::requests::Open;
 
 /// Returns true if a flush is outstanding.
 pub(crate) fn is_flushing(open: &Slab<Open>) -> bool {
@@ -69,22 +68,6 @@ pub(crate) enum Finding {
     Reset,
     /// Give up the session: the named command was not answered, and its abort had this outcome.
     GiveUp(&'static str, Abort),
-}
-
-/// Outcome of an abort.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Abort {
-    /// The target has ended the command.
-    Done,
-    /// The target refused the abort, and the LUN was not reset.
-    Refused {
-        /// Response code, one of [`wire::iscsi::task_response`].
-        response: u8,
-    },
-    /// The abort failed, and the target reset the LUN.
-    Reset,
-    /// The target did not answer the abort, and the LUN was not reset.
-    Unanswered,
 }
 
 impl Watch {

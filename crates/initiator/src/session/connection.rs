@@ -10,7 +10,9 @@ use crate::error::Error;
 use crate::request::Body;
 use crate::session::command_timeout::is_flushing;
 use crate::session::dead_peer::{Pulse, Verdict};
-use crate::session::state::{AtPort, Payload, Place, Port, Side};
+use crate::session::payload::{Payload, Place};
+use crate::session::pdu_exchange::{AtPort, Port};
+use crate::session::state::Side;
 
 /// Acknowledged bytes that prove that a target reads; a ping and similar PDUs are shorter.
 const TAKEN_BYTES: u64 = 4096;
@@ -83,7 +85,7 @@ impl Line {
     }
 
     pub(crate) fn receive(&mut self, side: &mut Side, scratch: &mut Scratch) -> Result<Progress, Error> {
-        if let Some(trail) = &mut side.trail {
+        if let Some(trail) = &mut side.records.trail {
             self.connection.stamped().for_each(|stamped| trail.stamped(&stamped));
         }
         if !self.readable || side.session.is_backed_up(self.port.cid) {
@@ -106,7 +108,7 @@ impl Line {
         let unsent_bytes = side.session.unsent_payload_bytes(self.port.cid);
         let sent = self.connection.send(poll, &mut AtPort { side, port: &mut self.port }, unsent_bytes);
         let sent = sent.map_err(failed)?;
-        if let Some(trail) = &mut side.trail {
+        if let Some(trail) = &mut side.records.trail {
             self.connection.departed().for_each(|departed| trail.departed(&departed));
         }
         // A target that sends requests but reads no responses must not fill the memory.
@@ -151,7 +153,7 @@ impl Line {
     /// Pings a silent target, and returns an error when it must be regarded as dead.
     pub(crate) fn check_alive(&mut self, side: &mut Side, now: Instant) -> Result<(), Error> {
         // The host is alive: sent data, including the ping if the window has room, are acknowledged.
-        let is_at_work = self.is_acked && is_flushing(&side.open);
+        let is_at_work = self.is_acked && is_flushing(&side.requests.open);
         match self.port.pulse.check(now, side.timeout, is_at_work) {
             Verdict::Alive => Ok(()),
             Verdict::Ask => {
@@ -168,8 +170,8 @@ impl Line {
 
     /// Path MTU black hole that may explain the silence; `None` on loopback.
     pub(crate) fn black_hole(&self, side: &Side) -> Option<BlackHole> {
-        let awaits_large = side.question.is_some()
-            || side.open.iter().any(
+        let awaits_large = side.text.request.is_some()
+            || side.requests.open.iter().any(
                 |(_, open)| matches!(&open.request.body, Body::Read(buffer) if buffer.len() >= LARGE_BYTES),
             );
         let is_possible = !side.address.ip().is_loopback();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use event::Instant;
 
-use crate::session::command_timeout::FLUSH_TIMES;
+use crate::options::FLUSH_TIMES;
 
 /// Silence before a ping: minimum time, and number of round trips.
 const SILENCE_MIN: Duration = Duration::from_secs(2);

@@ -1,10 +1,12 @@
-//! A session: its state and its connections, the LUN behind it, and the limits and time limits of its commands.
+//! A session: its state and its connections, its outstanding requests, and the LUN behind it.
 
-pub(crate) mod command_limit;
 pub(crate) mod command_timeout;
+mod completion;
 pub(crate) mod connection;
 pub(crate) mod dead_peer;
-pub(crate) mod lun_identity;
+pub(crate) mod lun;
+pub(crate) mod payload;
+pub(crate) mod pdu_exchange;
 pub(crate) mod request_trace;
-pub(crate) mod revalidation;
+pub(crate) mod requests;
 pub(crate) mod state;

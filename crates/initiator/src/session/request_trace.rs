@@ -12,7 +12,7 @@ use event::{Instant, Layers, NearTimes, RequestId, TcpTimes};
 use proto::initiator::Session;
 use wire::iscsi::{Lun, Pdu};
 
-use crate::session::state::Open;
+use crate::session::requests::Open;
 
 /// Recorder of a session's requests.
 pub(crate) struct Trail {

@@ -1,13 +1,22 @@
 //! A session state without sockets: results of commands, and state that a reconnect resets.
 
+use std::sync::Arc;
+
 use engine::trace::Sampling;
+use engine::{Outgoing, Sender, Span};
 use event::{WindowKind, WindowNotice};
+use proto::initiator::Completion;
 use proto::params::Params;
-use wire::scsi::{BlockForm, Capacity16, Cdb};
+use wire::scsi::{BlockForm, Capacity16, Cdb, Sense, SenseKey, Status};
 
 use super::*;
 use crate::disk::Geometry;
-use crate::session::lun_identity::CAPACITY16_BYTES;
+use crate::error::Failure;
+use crate::request::Completed;
+use crate::session::dead_peer::Pulse;
+use crate::session::lun::identity::{CAPACITY16_BYTES, Known};
+use crate::session::pdu_exchange::{AtPort, Port};
+use crate::session::requests::Open;
 
 const BLOCK: u32 = 512;
 
@@ -24,10 +33,10 @@ fn side() -> Side {
 
 /// Issues a request and returns its token.
 fn issue(side: &mut Side, request: Request) -> usize {
-    side.outstanding_bytes += request.len_bytes();
+    side.requests.outstanding_bytes += request.len_bytes();
     let (issued, submitted) = (side.now, side.now);
     let open = Open { request, issued, submitted, itt: 0, attentions: 0, question: None };
-    let token = side.open.insert(open);
+    let token = side.requests.open.insert(open);
     side.submit(token);
     token
 }
@@ -98,13 +107,15 @@ fn a_command_has_failed_unless_its_status_or_its_sense_data_say_otherwise() {
             sense: sense.map_or_else(Vec::new, |sense| sense.emit_fixed().to_vec()),
         };
         side.complete(&completion).expect("the session goes on");
-        let Some(Some(Completed { result, .. })) = side.finished.pop_front() else { panic!("{what}") };
-        assert_eq!((result.is_ok(), side.is_without_flush), (is_good, is_without_flush), "{what}");
+        let Some(Some(Completed { result, .. })) = side.requests.finished.pop_front() else {
+            panic!("{what}")
+        };
+        assert_eq!((result.is_ok(), side.lun.is_without_flush), (is_good, is_without_flush), "{what}");
         if let Err(failure) = result {
             let found = (failure.status, failure.sense, failure.response);
             assert_eq!(found, (status, sense, response), "{what}");
         }
-        assert_eq!((side.open.len(), side.outstanding_bytes), (0, 0), "{what}");
+        assert_eq!((side.requests.open.len(), side.requests.outstanding_bytes), (0, 0), "{what}");
     }
 }
 
@@ -124,7 +135,7 @@ fn a_lun_that_says_something_else_is_not_written_to() {
     ] {
         for is_first in [true, false] {
             let mut side = side();
-            side.known = vec![Known::capacity16(&capacity(99, 512))];
+            side.lun.known = vec![Known::capacity16(&capacity(99, 512))];
             if is_first {
                 side.ask_first();
             } else {

@@ -9,15 +9,15 @@ const MORE: usize = 4;
 
 /// Limit of outstanding commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Room {
+pub(crate) struct CommandLimit {
     commands: usize,
     /// Commands completed since the limit changed.
     ended: usize,
 }
 
-impl Room {
+impl CommandLimit {
     /// No limit, before the first refusal.
-    pub(crate) const OPEN: Room = Room { commands: usize::MAX, ended: 0 };
+    pub(crate) const OPEN: CommandLimit = CommandLimit { commands: usize::MAX, ended: 0 };
 
     /// Maximum number of outstanding commands.
     pub(crate) fn commands(self) -> usize {
@@ -26,17 +26,17 @@ impl Room {
 
     /// Sets the limit after a refusal with `others` further commands outstanding, some of which may be refused too.
     pub(crate) fn refused(&mut self, others: usize) {
-        *self = Room { commands: self.commands.min(others.max(1)), ended: 0 };
+        *self = CommandLimit { commands: self.commands.min(others.max(1)), ended: 0 };
     }
 
     /// Counts a completed command, and raises the limit when enough have completed.
     pub(crate) fn ended(&mut self) {
-        if self.commands == Room::OPEN.commands {
+        if self.commands == CommandLimit::OPEN.commands {
             return;
         }
         self.ended += 1;
         if self.ended >= self.commands * ENDED_PER_ATTEMPT {
-            *self = Room { commands: self.commands + (self.commands / MORE).max(1), ended: 0 };
+            *self = CommandLimit { commands: self.commands + (self.commands / MORE).max(1), ended: 0 };
         }
     }
 }
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     /// Runs rounds of commands against a LUN that accepts `most`; returns the numbers of refusals and completions.
-    fn run(room: &mut Room, wanted: usize, most: usize, rounds: usize) -> (usize, usize) {
+    fn run(room: &mut CommandLimit, wanted: usize, most: usize, rounds: usize) -> (usize, usize) {
         let (mut refusals, mut ends) = (0, 0);
         for _ in 0..rounds {
             let out = wanted.min(room.commands());
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn what_was_refused_once_is_seldom_asked_for_again() {
-        let mut room = Room::OPEN;
+        let mut room = CommandLimit::OPEN;
         assert_eq!(run(&mut room, 256, 8, 1), (248, 8));
         assert_eq!(room.commands(), 8);
         let (refusals, ends) = run(&mut room, 256, 8, 1000);
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_lun_that_has_room_again_gets_more() {
-        let mut room = Room::OPEN;
+        let mut room = CommandLimit::OPEN;
         run(&mut room, 64, 2, 1);
         // Eight rounds for each step: the effect of a neighbour that filled the queue for a moment is soon gone.
         run(&mut room, 64, 64, 200);
@@ -87,16 +87,16 @@ mod tests {
 
     #[test]
     fn one_may_always_be_out() {
-        let mut room = Room::OPEN;
+        let mut room = CommandLimit::OPEN;
         room.refused(0);
         assert_eq!(room.commands(), 1);
     }
 
     #[test]
     fn who_refuses_nothing_is_never_held() {
-        let mut room = Room::OPEN;
+        let mut room = CommandLimit::OPEN;
         (0..1000).for_each(|_| room.ended());
-        assert_eq!(room, Room::OPEN);
+        assert_eq!(room, CommandLimit::OPEN);
     }
 
     #[test]

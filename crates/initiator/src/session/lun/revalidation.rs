@@ -3,46 +3,34 @@
 
 use crate::error::Error;
 use crate::request::{Body, Completed, Request};
-use crate::session::lun_identity::{Attention, Held, Known};
-use crate::session::state::{Open, Side};
-
-/// A re-validation in progress.
-#[derive(Debug, Default)]
-pub(crate) struct Asking {
-    /// Requests that wait for the result.
-    held: Vec<usize>,
-    /// Number of missing responses.
-    left: usize,
-    /// Another unit attention arrived after the commands were issued, so that they must be repeated.
-    is_stale: bool,
-    /// The LUN was reset, and writes may have been lost.
-    was_reset: bool,
-    /// No other command has been sent to the LUN since the reconnect.
-    is_first: bool,
-}
+use crate::session::lun::identity::{Attention, Held, Known};
+use crate::session::lun::state::{Asking, LunState};
+use crate::session::requests::{Open, Requests};
+use crate::session::state::Side;
 
 impl Side {
     /// Starts the re-validation again, and holds back all commands that are not submitted.
     pub(crate) fn ask(&mut self) {
-        let mut asking = self.asking.take().unwrap_or_default();
-        asking.held.extend(self.again.drain(..).chain(self.refused.drain(..)));
+        let mut asking = self.lun.asking.take().unwrap_or_default();
+        asking.held.extend(self.requests.again.drain(..).chain(self.requests.refused.drain(..)));
         asking.is_stale = false;
-        asking.left = self.known.len();
-        self.asking = Some(asking);
-        for index in 0..self.known.len() {
-            let Known { cdb, len, .. } = self.known[index];
+        asking.left = self.lun.known.len();
+        self.lun.asking = Some(asking);
+        for index in 0..self.lun.known.len() {
+            let Known { cdb, len, .. } = self.lun.known[index];
             let request = Request { cdb, body: Body::Read(self.buffers.take(len)), offset_bytes: 0, tag: 0 };
-            self.outstanding_bytes += request.len_bytes();
+            self.requests.outstanding_bytes += request.len_bytes();
             let (issued, submitted) = (self.now, self.now);
             let open = Open { request, issued, submitted, itt: 0, attentions: 0, question: Some(index) };
-            let token = self.open.insert(open);
+            let token = self.requests.open.insert(open);
             self.submit(token);
         }
     }
 
     /// Holds all outstanding requests and starts the re-validation; one of a lost session is dropped.
     pub(crate) fn ask_first(&mut self) {
-        let Side { open, outstanding_bytes, asking, .. } = self;
+        let Side { requests: Requests { open, outstanding_bytes, .. }, lun: LunState { asking, .. }, .. } =
+            self;
         open.retain(|_, open| {
             if open.question.is_some() {
                 *outstanding_bytes -= open.request.len_bytes();
@@ -61,29 +49,29 @@ impl Side {
     pub(crate) fn attend(&mut self, token: usize, attention: Attention) {
         if attention == Attention::Reset {
             // Several commands may report the same reset; only the first counts.
-            if !matches!(self.finished.back(), Some(None)) {
-                self.resets += 1;
-                self.finished.push_back(None);
+            if !matches!(self.requests.finished.back(), Some(None)) {
+                self.lun.resets += 1;
+                self.requests.finished.push_back(None);
             }
-            if let Some(asking) = &mut self.asking {
+            if let Some(asking) = &mut self.lun.asking {
                 asking.was_reset = true;
             }
         }
-        if self.open[token].question.is_some() {
+        if self.requests.open[token].question.is_some() {
             // Only the first command of a re-validation meets unit attentions: the others were issued after it.
-            return self.again.push_back(token);
+            return self.requests.again.push_back(token);
         }
-        if attention == Attention::Passing || self.known.is_empty() {
+        if attention == Attention::Passing || self.lun.known.is_empty() {
             return self.hold(token);
         }
-        match &mut self.asking {
+        match &mut self.lun.asking {
             Some(asking) => {
                 asking.held.push(token);
                 asking.is_stale = true;
             }
             None => {
                 let was_reset = attention == Attention::Reset;
-                self.asking = Some(Asking { held: vec![token], was_reset, ..Asking::default() });
+                self.lun.asking = Some(Asking { held: vec![token], was_reset, ..Asking::default() });
                 self.ask();
             }
         }
@@ -91,35 +79,35 @@ impl Side {
 
     /// Queues a command for another submission: at once, or after the re-validation.
     fn hold(&mut self, token: usize) {
-        match &mut self.asking {
+        match &mut self.lun.asking {
             Some(asking) => asking.held.push(token),
-            None => self.again.push_back(token),
+            None => self.requests.again.push_back(token),
         }
     }
 
     /// Queues a command that the target refused for lack of resources.
     pub(crate) fn put_off(&mut self, token: usize) {
-        match &mut self.asking {
-            Some(asking) if self.open[token].question.is_none() => asking.held.push(token),
-            _ => self.refused.push(token),
+        match &mut self.lun.asking {
+            Some(asking) if self.requests.open[token].question.is_none() => asking.held.push(token),
+            _ => self.requests.refused.push(token),
         }
     }
 
     /// Handles a response of the re-validation.
     pub(crate) fn answered(&mut self, index: usize, completed: Completed) -> Result<(), Error> {
-        let (known, address) = (&mut self.known[index], self.address);
+        let (known, address) = (&mut self.lun.known[index], self.address);
         let command = completed.request.name();
         match completed.into_data() {
             Ok(answer) if known.compare(&answer) != Held::No => {}
             Err(failure) if !failure.is_illegal_request() || failure.is_no_lun() => {
                 return Err(Error::Command { command, failure });
             }
-            _ if self.asking.as_ref().is_some_and(|asking| asking.is_first) => {
+            _ if self.lun.asking.as_ref().is_some_and(|asking| asking.is_first) => {
                 return Err(Error::OtherLun { address, what: known.what });
             }
             _ => return Err(Error::ChangedLun { address, what: known.what }),
         }
-        if let Some(asking) = &mut self.asking {
+        if let Some(asking) = &mut self.lun.asking {
             asking.left -= 1;
         }
         Ok(())
@@ -128,18 +116,18 @@ impl Side {
     /// Ends the re-validation when all responses have arrived. Commands submitted before it must complete first: their
     /// status may have been received on another connection, and be older than a reset.
     pub(crate) fn go_on(&mut self) {
-        let Some(asking) = self.asking.take_if(|asking| asking.left == 0) else { return };
+        let Some(asking) = self.lun.asking.take_if(|asking| asking.left == 0) else { return };
         if asking.is_stale {
-            self.asking = Some(asking);
+            self.lun.asking = Some(asking);
             return self.ask();
         }
-        if self.open.len() > asking.held.len() {
-            self.asking = Some(asking);
+        if self.requests.open.len() > asking.held.len() {
+            self.lun.asking = Some(asking);
             return;
         }
         if asking.was_reset {
-            self.finished.push_back(None);
+            self.requests.finished.push_back(None);
         }
-        self.again.extend(asking.held);
+        self.requests.again.extend(asking.held);
     }
 }
