@@ -7,81 +7,26 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use control::{Arrived, BULK_BYTES, Claim, Met};
-use engine::{Connection, Digests, Progress, Quantum, SAMPLE_EVERY, Span, Stop};
+use engine::{Connection, Digests, Progress, Quantum, SAMPLE_EVERY, Scratch, Span, Stop};
 use event::{Granted, Host, Instant, SocketSample};
 use net::{Poll, Ready, TcpInfo, clock, tcp_info};
-use proto::login::{Candidate, LoginPolicy, Target as Login};
+use proto::login::{LoginPolicy, Target as Login};
 use proto::params::Digest;
 use proto::target::ConnectionId;
 use slab::Slab;
-use wire::iscsi::Pdu;
 
 use crate::serve::connection::end_reason::End;
+use crate::serve::connection::link::{Link, Phase};
 use crate::serve::connection::liveness::{Alive, DISCOVERY_PATIENCE, Verdict};
 use crate::serve::connection::pdu_exchange::Active;
 use crate::serve::limits::slots::Ticket;
 use crate::serve::limits::unread::Unread;
-use crate::serve::session::request_trace::Trail;
 use crate::serve::session::state::Side;
 use crate::serve::session::transfer::{Payload, Place};
-use crate::serve::{LOGIN_TIMEOUT, Shared, log, with_scratch};
+use crate::serve::{Shared, log};
 
-/// State of a connection that belongs neither to its socket nor to its session.
-pub(crate) struct Link {
-    pub(crate) index: usize,
-    pub(crate) peer: SocketAddr,
-    /// Local address of the connection.
-    pub(crate) local: SocketAddr,
-    pub(crate) name: String,
-    pub(crate) phase: Phase,
-    /// Session and connection that the login has joined, before the initiator has the final Login Response.
-    pub(crate) joining: Option<(usize, ConnectionId)>,
-    /// CID, chosen by the initiator.
-    pub(crate) cid: u16,
-    /// PDU whose data segment is being received, and the span of the complete segment.
-    pub(crate) pdu: Option<Pdu>,
-    pub(crate) span: Span,
-    pub(crate) end: Option<End>,
-}
-
-pub(crate) enum Phase {
-    Login {
-        login: Box<Login>,
-        deadline: Instant,
-    },
-    /// In the full feature phase, as a connection of a session.
-    Full {
-        side: usize,
-        connection: ConnectionId,
-    },
-}
-
-impl Link {
-    /// See [`Side::may_read`].
-    pub(crate) fn may_read(&self, sides: &Slab<Side>, shared: &Shared) -> bool {
-        self.end.is_none()
-            && match self.phase {
-                Phase::Login { .. } => true,
-                Phase::Full { side, connection } => sides[side].may_read(connection, shared),
-            }
-    }
-
-    /// Request trace of the session; `None` before the login or without a trace.
-    fn trail<'a>(&self, sides: &'a mut Slab<Side>) -> Option<&'a mut Trail> {
-        match self.phase {
-            Phase::Full { side, .. } => sides[side].trail.as_mut(),
-            Phase::Login { .. } => None,
-        }
-    }
-
-    /// Enters the full feature phase as a connection of a session.
-    pub(crate) fn joined(&mut self, side: usize, connection: ConnectionId, candidate: &Candidate) {
-        self.name = format!("{} ({})", candidate.initiator_name, self.peer);
-        self.cid = candidate.cid;
-        self.phase = Phase::Full { side, connection };
-        self.joining = None;
-    }
-}
+/// Time for a login; a connection that takes longer is closed.
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A connection.
 pub(crate) struct Client {
@@ -149,6 +94,7 @@ impl Client {
             ticket: None,
         })
     }
+
     /// See [`Connection::join_stamped_writes`].
     pub(crate) fn join_stamped_writes(&mut self) {
         self.connection.join_stamped_writes();
@@ -494,6 +440,12 @@ impl Client {
     pub(crate) fn end_with(&mut self, end: End) {
         self.link.end = Some(end);
     }
+}
+
+/// The thread's scratch buffer, lent to one client at a time.
+fn with_scratch<T>(use_it: impl FnOnce(&mut Scratch) -> T) -> T {
+    thread_local!(static SCRATCH: std::cell::RefCell<Scratch> = Scratch::new().into());
+    SCRATCH.with_borrow_mut(use_it)
 }
 
 #[cfg(test)]

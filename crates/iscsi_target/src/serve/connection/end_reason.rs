@@ -64,6 +64,15 @@ pub(crate) enum End {
     NotLogin,
 }
 
+/// A connection that is to end.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    pub(crate) client: usize,
+    pub(crate) end: End,
+    /// Closes at once; otherwise after the queued PDUs are sent.
+    pub(crate) is_abrupt: bool,
+}
+
 /// Text about a path MTU black hole, to append to a message; empty without one.
 fn hole_text(hole: Option<&BlackHole>) -> String {
     hole.map_or_else(String::new, |hole| format!("; {hole}"))

@@ -16,10 +16,10 @@ use wire::iscsi::{BHS_LEN, Bhs, Pdu};
 use crate::backend::Backend;
 use crate::lun::Port;
 use crate::serve::Shared;
-use crate::serve::connection::client::{Link, Phase};
-use crate::serve::connection::end_reason::End;
-use crate::serve::session::admission::Door;
-use crate::serve::session::state::{Ending, Side};
+use crate::serve::connection::admission::Door;
+use crate::serve::connection::end_reason::{End, Ending};
+use crate::serve::connection::link::{Link, Phase};
+use crate::serve::session::state::Side;
 use crate::serve::session::transfer::{Body, Payload, Place};
 
 /// A client in its turn, with the state that all clients share.

@@ -1,4 +1,5 @@
 //! A new configuration while the target serves: preparation on a thread of its own, application in the loop.
 
-pub(crate) mod apply;
+mod apply;
+pub(crate) mod prepare;
 pub(crate) mod replaced_stores;

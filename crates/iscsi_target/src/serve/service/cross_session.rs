@@ -6,10 +6,9 @@ use event::Instant;
 use crate::lun::Nexus;
 use crate::serve::Target;
 use crate::serve::connection::client::Client;
-use crate::serve::connection::end_reason::End;
-use crate::serve::session::admission::Replaced;
-use crate::serve::session::state::Ending;
-use crate::serve::session::task_management::Reply;
+use crate::serve::connection::end_reason::{End, Ending};
+use crate::serve::connection::open_sessions::Replaced;
+use crate::serve::session::management::Reply;
 
 impl Target {
     /// Wakes logins that wait for a closed session, whose last call has returned.

@@ -10,7 +10,8 @@ use event::Instant;
 use net::{Signal, clock, wait};
 
 use crate::serve::connection::end_reason::End;
-use crate::serve::reload::apply::Reloader;
+use crate::serve::reload::prepare::Reloader;
+use crate::serve::service::target::Drain;
 use crate::serve::stores::register_writer::Registrar;
 use crate::serve::{Target, log};
 
@@ -23,15 +24,6 @@ const QUIET_MOST: Duration = Duration::from_secs(1);
 const ROUND_TRIPS: u32 = 4;
 /// Calls that take longer are logged.
 const CALLS: Duration = Duration::from_secs(1);
-
-/// Deadlines of the end.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Drain {
-    /// Time at which idle sessions are closed.
-    quiet: Instant,
-    /// Time at which all connections are closed.
-    last: Instant,
-}
 
 impl Target {
     /// Begins the end after a signal. A second signal ends all connections at once.

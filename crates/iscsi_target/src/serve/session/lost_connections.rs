@@ -1,9 +1,8 @@
-//! Store calls of lost connections while their session continues, and the calls that wait for them.
+//! Lost connections of a session that continues, and the submission of store calls.
 //!
 //! An initiator that has lost a connection retries unanswered writes on another one. A retry must not reach the medium
 //! before a call of the lost connection: calls that change the medium wait until no such call is with a store.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use block::StoreCall;
@@ -13,26 +12,10 @@ use wire::iscsi::Lun as Address;
 
 use crate::backend::Backend;
 use crate::serve::Shared;
+use crate::serve::session::lingering_calls::Held;
 use crate::serve::session::state::Side;
 use crate::serve::session::transfer::{Body, Transfer};
 use crate::serve::stores::jobs::{Call, Job};
-
-/// Lingering calls of one session.
-#[derive(Debug, Default)]
-pub(crate) struct Lingering {
-    /// Calls under way for lost connections.
-    at_work: HashSet<u64>,
-    /// Calls that wait for these, in order.
-    behind: Vec<Held>,
-}
-
-/// A call that is not submitted to a worker yet.
-#[derive(Debug)]
-struct Held {
-    lun: Address,
-    token: u64,
-    call: Call,
-}
 
 impl Side {
     /// Ends the tasks of a lost connection. Returns true if the session has no connection left.

@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use control::Words;
 use proto::target::ConnectionId;
 
-use crate::serve::session::state::COMMANDS_AT_FIRST;
+/// The command window before anything is known of the path.
+pub(crate) const COMMANDS_AT_FIRST: u32 = 4096;
 
 /// State of one connection in its session.
 #[derive(Debug)]

@@ -1,11 +1,13 @@
-//! A session: admission of its login, its commands and their transfers, task management, and its command window.
+//! A session: its commands and their transfers, task management, and its command window.
 
-pub(crate) mod admission;
 mod command_window;
-pub(crate) mod lost_connections;
+pub(crate) mod lingering_calls;
+mod lost_connections;
+pub(crate) mod management;
 pub(crate) mod member;
 mod parameter_data;
 pub(crate) mod request_trace;
 pub(crate) mod state;
-pub(crate) mod task_management;
+mod task_management;
+mod tracing;
 pub(crate) mod transfer;

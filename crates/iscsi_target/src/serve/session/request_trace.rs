@@ -9,12 +9,7 @@ use std::rc::Rc;
 use engine::trace::{Ledger, Tracer};
 use engine::{Departed, Mark, Span, Stamped};
 use event::{FarTimes, Instant, Layers, Op, RequestId, TcpTimes};
-use net::clock;
-use proto::target::{Run, TaskId};
 use wire::iscsi::{Pdu, ScsiCommand};
-
-use crate::scsi;
-use crate::serve::session::state::Side;
 
 /// Commands ahead of their turn that are known at a time.
 const EARLY_MAX: usize = 1 << 12;
@@ -86,6 +81,53 @@ impl Trail {
             cmd_sn: command.cmd_sn,
         };
         self.last = Some(Arrival { id, came: self.came, end: 0, data: Instant::ZERO });
+    }
+
+    /// Notes that a command has its turn.
+    pub(crate) fn turn(&mut self, itt: u32) {
+        let last = self.last.take_if(|last| last.id.itt == itt);
+        self.running = last.or_else(|| self.early.remove(&itt));
+    }
+
+    /// Begins the row of the command in its turn, which reads or writes.
+    pub(crate) fn begin(&mut self, op: Op, lun: u16, offset_bytes: u64, len_bytes: u32) {
+        let Some(Arrival { id, came, end, data }) = self.running.take() else { return };
+        if !self.ledger.takes(id.cmd_sn) {
+            return;
+        }
+        let now = self.now;
+        self.ledger.begin(Layers {
+            id,
+            op,
+            status: 0,
+            lun,
+            len_bytes,
+            offset_bytes,
+            command_stream_end: end,
+            status_stream_end: 0,
+            tcp: TcpTimes::default(),
+            times: FarTimes {
+                received: came,
+                parsed: now,
+                executed: now,
+                data_out_last: data,
+                ..FarTimes::default()
+            },
+        });
+    }
+
+    /// Notes an event of a request at the last reading of the clock.
+    pub(crate) fn note(&mut self, itt: u32, set: impl FnOnce(&mut FarTimes, Instant)) {
+        if let Some(request) = self.ledger.find(itt) {
+            set(&mut request.times, self.now);
+        }
+    }
+
+    /// Ends the row of a request that gets no answer.
+    pub(crate) fn end(&mut self, itt: u32) {
+        if let Some(place) = self.ledger.close(itt) {
+            self.ledger.end(place);
+        }
     }
 
     /// Notes that a PDU is complete.
@@ -166,71 +208,6 @@ impl Trail {
     /// The session is over.
     pub(crate) fn close(&mut self) {
         self.ledger.end_all();
-    }
-}
-
-impl Side {
-    /// Notes that a command has its turn.
-    pub(crate) fn note_turn(&mut self, run: &Run) {
-        if let (Some(trail), Some(itt)) = (&mut self.trail, self.session.tag(run.task)) {
-            let last = trail.last.take_if(|last| last.id.itt == itt);
-            trail.running = last.or_else(|| trail.early.remove(&itt));
-        }
-    }
-
-    /// Begins the trace of a read or write.
-    pub(crate) fn note_request(&mut self, run: &Run, op: Op, range: &scsi::Transfer, len_bytes: u32) {
-        let Some(trail) = &mut self.trail else { return };
-        let Some(Arrival { id, came, end, data }) = trail.running.take() else { return };
-        if !trail.ledger.takes(id.cmd_sn) {
-            return;
-        }
-        let now = trail.now;
-        trail.ledger.begin(Layers {
-            id,
-            op,
-            status: 0,
-            lun: run.lun.number().unwrap_or(0),
-            len_bytes,
-            offset_bytes: range.offset_bytes,
-            command_stream_end: end,
-            status_stream_end: 0,
-            tcp: TcpTimes::default(),
-            times: FarTimes {
-                received: came,
-                parsed: now,
-                executed: now,
-                data_out_last: data,
-                ..FarTimes::default()
-            },
-        });
-    }
-
-    /// Notes an event of a request at the last reading of the clock.
-    pub(crate) fn note(&mut self, task: TaskId, set: impl FnOnce(&mut FarTimes, Instant)) {
-        if let Some(trail) = &mut self.trail
-            && let Some(request) = self.session.tag(task).and_then(|itt| trail.ledger.find(itt))
-        {
-            set(&mut request.times, trail.now);
-        }
-    }
-
-    /// Notes that a store has completed a call, at this time on its own thread.
-    pub(crate) fn note_stored(&mut self, task: TaskId, ended: Option<Instant>) {
-        if let (Some(trail), Some(ended)) = (&mut self.trail, ended) {
-            trail.look(clock::now());
-            self.note(task, |times, _| times.store_end = ended);
-        }
-    }
-
-    /// Tasks have ended without an answer.
-    pub(crate) fn note_ended(&mut self, tasks: &[TaskId]) {
-        let Some(trail) = &mut self.trail else { return };
-        for itt in tasks.iter().filter_map(|task| self.session.tag(*task)) {
-            if let Some(place) = trail.ledger.close(itt) {
-                trail.ledger.end(place);
-            }
-        }
     }
 }
 

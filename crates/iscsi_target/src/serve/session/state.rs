@@ -19,18 +19,16 @@ use wire::scsi::{Sense, Status};
 use crate::backend::Backend;
 use crate::lun::{Lun, Nexus};
 use crate::scsi::{self, Outcome};
-use crate::serve::connection::end_reason::End;
+use crate::serve::connection::end_reason::{End, Ending};
 use crate::serve::limits::budget::{Filled, Holdings, share_bytes};
 use crate::serve::limits::turns::Debt;
-use crate::serve::session::lost_connections::Lingering;
+use crate::serve::session::lingering_calls::Lingering;
 use crate::serve::session::member::Member;
 use crate::serve::session::request_trace::Trail;
 use crate::serve::session::transfer::{Body, Place, Transfer};
 use crate::serve::stores::jobs::{Call, Done};
 use crate::serve::{Shared, log};
 
-/// The command window before anything is known of the path.
-pub(crate) const COMMANDS_AT_FIRST: u32 = 4096;
 /// A session: everything that its connections have in common.
 pub(crate) struct Side {
     pub(crate) index: usize,
@@ -59,15 +57,6 @@ pub(crate) struct Side {
     pub(crate) debt: Debt,
     /// Trace of requests through the layers; `None` without one.
     pub(crate) trail: Option<Trail>,
-}
-
-/// A connection that is to end.
-#[derive(Debug)]
-pub(crate) struct Ending {
-    pub(crate) client: usize,
-    pub(crate) end: End,
-    /// Closes at once; otherwise after the queued PDUs are sent.
-    pub(crate) is_abrupt: bool,
 }
 
 impl Side {

@@ -5,147 +5,20 @@
 //! before anything else is served. Queued calls are taken back from the workers. A call that a worker has begun cannot
 //! be cancelled, so the request waits for it, even if its session is gone by then.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use proto::name;
 use proto::target::{ConnectionId, Function, TaskId};
-use slab::Slab;
 use wire::iscsi::{Lun as Address, task_response};
 use wire::scsi::Status;
 
 use crate::lun::{Nexus, Save};
 use crate::serve::Shared;
-use crate::serve::connection::end_reason::End;
-use crate::serve::session::state::{Ending, Side};
+use crate::serve::connection::end_reason::{End, Ending};
+use crate::serve::session::management::{Orphan, Others, Reply};
+use crate::serve::session::state::Side;
 use crate::serve::session::transfer::{Body, Transfer};
 use crate::serve::stores::jobs::Call;
-
-/// Unanswered requests, and the calls that each waits for.
-#[derive(Debug, Default)]
-pub(crate) struct Management {
-    open: Slab<Open>,
-    others: Vec<Others>,
-    finished: Vec<Request>,
-    /// Calls of closed sessions by nexus and transfer; `busy` has the number of calls of each session.
-    orphans: HashMap<(Nexus, u64), Orphan>,
-    busy: HashMap<Nexus, usize>,
-}
-
-#[derive(Debug)]
-struct Open {
-    request: Request,
-    /// Calls that have to return, plus one for the request itself until it has ended all of its tasks.
-    waits_for: usize,
-}
-
-/// Requester, and response to send.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Request {
-    pub(crate) side: usize,
-    pub(crate) nexus: Nexus,
-    pub(crate) reply: Reply,
-}
-
-/// Response to a request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Reply {
-    /// Response to the task management request with this tag; the target restarts if it is a cold reset.
-    Managed { connection: ConnectionId, itt: u32, is_cold: bool },
-    /// GOOD to the command of this transfer.
-    Good { token: u64, id: usize },
-}
-
-/// Tasks of other sessions that are to end.
-#[derive(Debug)]
-pub(crate) struct Others {
-    pub(crate) id: usize,
-    /// Logical unit; all units if `None`.
-    pub(crate) lun: Option<Address>,
-    /// Nexus of the requester.
-    pub(crate) nexus: Nexus,
-    /// Sessions concerned; all others if `None`.
-    pub(crate) only: Option<Vec<Nexus>>,
-    /// Sessions that lose tasks get a unit attention (cleared by another initiator); a reset raises its own for all
-    /// sessions.
-    pub(crate) is_told: bool,
-}
-
-#[derive(Debug)]
-struct Orphan {
-    lun: Address,
-    waiters: Vec<usize>,
-}
-
-impl Others {
-    pub(crate) fn concerns(&self, nexus: Nexus) -> bool {
-        nexus != self.nexus && self.only.as_ref().is_none_or(|only| only.contains(&nexus))
-    }
-}
-
-impl Management {
-    fn begin(&mut self, side: usize, nexus: Nexus, reply: impl FnOnce(usize) -> Reply) -> usize {
-        let entry = self.open.vacant_entry();
-        let id = entry.key();
-        entry.insert(Open { request: Request { side, nexus, reply: reply(id) }, waits_for: 1 });
-        id
-    }
-
-    fn wait(&mut self, id: usize) {
-        self.open[id].waits_for += 1;
-    }
-
-    /// Notes that a request waits for one call fewer.
-    pub(crate) fn release(&mut self, id: usize) {
-        let open = &mut self.open[id];
-        open.waits_for -= 1;
-        if open.waits_for == 0 {
-            self.finished.push(self.open.remove(id).request);
-        }
-    }
-
-    /// Returns true if a closed session has calls under way.
-    pub(crate) fn is_busy(&self, nexus: Nexus) -> bool {
-        self.busy.contains_key(&nexus)
-    }
-
-    fn add_orphan(&mut self, nexus: Nexus, token: u64, orphan: Orphan) {
-        self.orphans.insert((nexus, token), orphan);
-        *self.busy.entry(nexus).or_default() += 1;
-    }
-
-    /// Completes a call of a closed session. Returns true if the call was the session's last.
-    pub(crate) fn finish_orphan(&mut self, nexus: Nexus, token: u64) -> bool {
-        let Some(orphan) = self.orphans.remove(&(nexus, token)) else { return false };
-        orphan.waiters.into_iter().for_each(|id| self.release(id));
-        let Some(left) = self.busy.get_mut(&nexus) else { unreachable!("{nexus:?} had an orphan") };
-        *left -= 1;
-        let is_last = *left == 0;
-        if is_last {
-            self.busy.remove(&nexus);
-        }
-        is_last
-    }
-
-    /// Takes the tasks to end in other sessions, collected since the last call.
-    pub(crate) fn take_others(&mut self) -> Vec<Others> {
-        std::mem::take(&mut self.others)
-    }
-
-    /// Takes the requests to answer, collected since the last call.
-    pub(crate) fn take_finished(&mut self) -> Vec<Request> {
-        std::mem::take(&mut self.finished)
-    }
-
-    fn wait_for_orphans(&mut self, id: usize, lun: Option<Address>) {
-        // A LUN field has several forms for one number.
-        let is_of = |orphan: &Orphan| lun.is_none_or(|lun| orphan.lun.number() == lun.number());
-        let concerned = self.orphans.values_mut().filter(|orphan| is_of(orphan));
-        for orphan in concerned {
-            orphan.waiters.push(id);
-            self.open[id].waits_for += 1;
-        }
-    }
-}
 
 impl Side {
     pub(crate) fn manage(
@@ -185,7 +58,7 @@ impl Side {
         }
         shared.management.wait_for_orphans(id, lun);
         let is_told = matches!(function, Function::ClearTaskSet(_));
-        shared.management.others.push(Others { id, lun, nexus: self.nexus, only: None, is_told });
+        shared.management.end_others(Others { id, lun, nexus: self.nexus, only: None, is_told });
     }
 
     /// Returns true if the session may close the connections of all sessions (RFC 7143 section 11.5.1): as the only
@@ -222,7 +95,7 @@ impl Side {
     /// Ends the tasks of these sessions on a unit; request `id` waits until they have ended.
     pub(crate) fn preempt(&mut self, id: usize, lun: Address, only: Vec<Nexus>, shared: &mut Shared) {
         shared.management.wait_for_orphans(id, Some(lun));
-        shared.management.others.push(Others {
+        shared.management.end_others(Others {
             id,
             lun: Some(lun),
             nexus: self.nexus,
@@ -327,24 +200,5 @@ impl Side {
         } else {
             self.remove(token as usize);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_session_is_busy_until_the_last_of_its_calls_is_back() {
-        let mut management = Management::default();
-        let orphan = || Orphan { lun: Address::from_number(0), waiters: Vec::new() };
-        for (nexus, token) in [(1, 7), (1, 8), (2, 7)] {
-            management.add_orphan(Nexus(nexus), token, orphan());
-        }
-        assert!(!management.finish_orphan(Nexus(1), 7) && management.is_busy(Nexus(1)));
-        assert!(!management.finish_orphan(Nexus(1), 7), "it has come back already");
-        assert!(management.finish_orphan(Nexus(1), 8) && !management.is_busy(Nexus(1)));
-        assert!(management.is_busy(Nexus(2)) && management.finish_orphan(Nexus(2), 7));
-        assert!(management.orphans.is_empty() && management.busy.is_empty());
     }
 }

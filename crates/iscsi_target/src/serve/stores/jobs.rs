@@ -144,7 +144,7 @@ mod tests {
             Arc::new(FileStore::open_file(&path, OpenAs::default(), 512).unwrap()) as _
         });
         let buffers = Buffers::new(0);
-        let workers = Workers::start(crate::serve::WORKERS, run).unwrap();
+        let workers = Workers::start(crate::serve::service::target::WORKERS, run).unwrap();
         let (poll, mut events) = (Poll::new().unwrap(), Events::new());
         poll.add(workers.as_fd(), 0, Interest::READ).unwrap();
         let submit = |store: &Arc<dyn BlockingStore>, lun, nexus, token, call| {

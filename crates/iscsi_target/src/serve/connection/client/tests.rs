@@ -8,7 +8,7 @@ use engine::{Service, Turn};
 use net::Events;
 use proto::login::{Initiator, RANDOM_BYTES, Request, Security, Session};
 use proto::params::Wishes;
-use wire::iscsi::{BHS_LEN, Bhs, Lun, ScsiCommand, TaskAttribute, padding};
+use wire::iscsi::{BHS_LEN, Bhs, Lun, Pdu, ScsiCommand, TaskAttribute, padding};
 use wire::scsi::{BlockForm, Cdb};
 
 use super::*;

@@ -1,19 +1,16 @@
-//! Admission of logins, and the TSIHs of open sessions.
+//! Open sessions by TSIH, with their owners.
 //!
 //! A login with the names and ISID of an open session reinstates that session (RFC 7143 section
 //! 6.3.5): the serving loop ends the sessions of [`Sessions::take_replaced`]. Names and ISID are visible to everybody
-//! on
-//! the path and TSIHs can be guessed, so only the CHAP user of a session may reinstate or join it.
+//! on the path and TSIHs can be guessed, so only the CHAP user of a session may reinstate or join it.
 
 use std::collections::HashMap;
 
-use proto::login::{Candidate, Directory, Existing, Proof, Status};
+use proto::login::{Candidate, Proof, Status};
 use proto::name;
-use slab::Slab;
 use wire::iscsi::login_status;
 
 use crate::lun::Nexus;
-use crate::serve::session::state::Side;
 
 /// The sessions of a target.
 #[derive(Debug)]
@@ -131,45 +128,6 @@ impl Sessions {
     }
 }
 
-/// State that a login needs: the sessions, and the activity of each.
-pub(crate) struct Door<'a> {
-    pub(crate) sessions: &'a mut Sessions,
-    pub(crate) sides: &'a Slab<Side>,
-}
-
-impl Directory for Door<'_> {
-    fn admit(&mut self, candidate: &Candidate) -> Result<(), Status> {
-        self.sessions.admit(candidate)
-    }
-
-    fn random(&mut self, bytes: &mut [u8]) {
-        net::random::fill(bytes);
-    }
-
-    /// RFC 7143 sections 6.3.1 and 6.3.4: to the same target, with the same name and ISID, by the same user. A
-    /// connection with a CID that is there takes its place, and needs no other.
-    fn join(&mut self, candidate: &Candidate, tsih: u16) -> Result<Existing, Status> {
-        let missing = Status::new(login_status::SESSION_DOES_NOT_EXIST);
-        let owner = self.sessions.open.get(&tsih).filter(|owner| owner.end == InitiatorEnd::of(candidate));
-        if owner.is_none_or(|owner| !owner.admits(&candidate.proof)) {
-            return Err(missing);
-        }
-        let (_, side) = self.sides.iter().find(|(_, side)| side.tsih == tsih).ok_or(missing)?;
-        let session = &side.session;
-        let takes_place = session.connection_of(candidate.cid).is_some();
-        let most = usize::from(session.params().max_connections);
-        if !takes_place && session.connections().len() >= most {
-            return Err(Status::new(login_status::TOO_MANY_CONNECTIONS));
-        }
-        let (exp_cmd_sn, max_cmd_sn) = session.window();
-        Ok(Existing { params: session.params().clone(), exp_cmd_sn, max_cmd_sn })
-    }
-
-    fn assign_tsih(&mut self, candidate: &Candidate) -> Result<u16, Status> {
-        self.sessions.assign_tsih(candidate)
-    }
-}
-
 impl Owner {
     fn of(candidate: &Candidate) -> Owner {
         let user = candidate.proof.user().map(str::to_owned);
@@ -198,7 +156,8 @@ impl InitiatorEnd {
 }
 
 impl Sessions {
-    fn admit(&mut self, candidate: &Candidate) -> Result<(), Status> {
+    /// Checks the names of a login.
+    pub(crate) fn admit(&mut self, candidate: &Candidate) -> Result<(), Status> {
         let initiator = &candidate.initiator_name;
         let is_it = |allowed: &String| name::is_same(allowed, initiator);
         if !self.allowed.is_empty() && !self.allowed.iter().any(is_it) {
@@ -211,7 +170,14 @@ impl Sessions {
         }
     }
 
-    fn assign_tsih(&mut self, candidate: &Candidate) -> Result<u16, Status> {
+    /// Returns true if a login may add a connection to session `tsih`: the same initiator port, and the same user.
+    pub(crate) fn may_join(&self, candidate: &Candidate, tsih: u16) -> bool {
+        let owner = self.open.get(&tsih).filter(|owner| owner.end == InitiatorEnd::of(candidate));
+        owner.is_some_and(|owner| owner.admits(&candidate.proof))
+    }
+
+    /// Opens a session for a login, in the place of an older one of the same initiator port.
+    pub(crate) fn assign_tsih(&mut self, candidate: &Candidate) -> Result<u16, Status> {
         let owner = Owner::of(candidate);
         let mut own = self.open.iter().filter(|(_, old)| old.end == owner.end);
         if own.any(|(_, old)| !old.admits(&candidate.proof)) {
