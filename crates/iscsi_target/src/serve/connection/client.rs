@@ -183,7 +183,7 @@ impl Client {
             }
         };
         if unread != self.unread {
-            shared.unread.change(self.link.peer.ip().into(), self.unread, unread);
+            shared.memory.unread.change(self.link.peer.ip().into(), self.unread, unread);
             self.unread = unread;
         }
     }
@@ -243,7 +243,7 @@ impl Client {
         }
         if let (true, Some((side, connection))) = (was_login, self.place()) {
             if let Some(ticket) = self.ticket {
-                shared.slots.log_in(self.link.peer.ip(), ticket);
+                shared.admission.slots.log_in(self.link.peer.ip(), ticket);
             }
             // The last Login Response is the last PDU without digests; the target sends nothing else before the
             // initiator's next request.
@@ -251,7 +251,7 @@ impl Client {
             let params = sides[side].session.params_of(connection);
             let (header, data) = (params.header_digest, params.data_digest);
             self.connection.set_digests(Digests { header: is_on(header), data: is_on(data) });
-            if let Some(tracer) = &shared.tracer {
+            if let Some(tracer) = &shared.report.tracer {
                 let agreed = sides[side].recorded(connection);
                 if let Ok(row) = self.connection.login(clock::now(), agreed) {
                     tracer.login(&row);

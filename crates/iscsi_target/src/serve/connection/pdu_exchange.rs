@@ -85,7 +85,7 @@ impl Receiver for Active<'_> {
         let (side, connection) = match &mut self.link.phase {
             Phase::Login { login, .. } => {
                 if let Pdu::LoginRequest(request) = pdu {
-                    let mut door = Door { sessions: &mut self.shared.sessions, sides: self.sides };
+                    let mut door = Door { sessions: &mut self.shared.admission.sessions, sides: self.sides };
                     if let Err(error) = login.handle_request(&request, collected, &mut door) {
                         self.link.end = Some(End::Login(error));
                     }
@@ -133,7 +133,7 @@ impl Receiver for Active<'_> {
     }
 
     fn wants_times(&self) -> bool {
-        self.shared.tracer.is_some()
+        self.shared.report.tracer.is_some()
     }
 
     fn came(&mut self, at: Instant) {
@@ -176,7 +176,7 @@ impl Sender for Active<'_> {
             }
             Phase::Full { side, connection } => self.sides[*side].session.poll_transmit(*connection)?,
         };
-        let is_alone = self.shared.compat.sends_alone() && matches!(transmit.pdu, Pdu::ScsiResponse(_));
+        let is_alone = self.shared.rules.compat.sends_alone() && matches!(transmit.pdu, Pdu::ScsiResponse(_));
         let header = transmit.header();
         let (data, is_payload) = match transmit.data {
             Data::None => (None, false),
@@ -212,9 +212,11 @@ impl Active<'_> {
     /// Returns true if nothing is left of a session or connection that the new one replaces. A connection joins its
     /// session here, so that the session does not end with the replaced connection.
     fn may_begin(&mut self, admitted: &Admitted) -> bool {
-        let Shared { sessions, management, .. } = &mut *self.shared;
+        let Shared { admission, management, .. } = &mut *self.shared;
         if !admitted.joins {
-            return sessions.may_begin(admitted.tsih, self.link.index, |nexus| management.is_busy(nexus));
+            return admission
+                .sessions
+                .may_begin(admitted.tsih, self.link.index, |nexus| management.is_busy(nexus));
         }
         if self.link.joining.is_none() {
             let found = self.sides.iter_mut().find(|(_, side)| side.tsih == admitted.tsih);
@@ -237,11 +239,11 @@ impl Active<'_> {
             self.link.joined(side, connection, candidate);
             return;
         }
-        let nexus = self.shared.sessions.next_nexus();
+        let nexus = self.shared.admission.sessions.next_nexus();
         let entry = self.sides.vacant_entry();
         let index = entry.key();
         let side = entry.insert(Side::new(index, nexus, admitted, client, local, self.shared));
-        side.session.set_separate_status(self.shared.compat.separate_status);
+        side.session.set_separate_status(self.shared.rules.compat.separate_status);
         if side.iqn.is_some() {
             let port = Port {
                 name: name::folded(&candidate.initiator_name),
@@ -250,8 +252,8 @@ impl Active<'_> {
             };
             side.register_version = self.shared.luns.begin(nexus, port);
         }
-        self.shared.stats.sessions += 1;
-        self.shared.open_sessions += 1;
+        self.shared.report.stats.sessions += 1;
+        self.shared.admission.open_sessions += 1;
         self.link.joined(index, ConnectionId::LEADING, candidate);
     }
 
@@ -262,10 +264,10 @@ impl Active<'_> {
         if side.members.len() > 1 {
             side.stir_others(self.link.index, self.shared);
         }
-        if !self.shared.endings.is_empty() {
+        if !self.shared.effects.endings.is_empty() {
             let own = |ending: &Ending| ending.client == self.link.index && !ending.is_abrupt;
-            if let Some(place) = self.shared.endings.iter().position(own) {
-                self.link.end = Some(self.shared.endings.swap_remove(place).end);
+            if let Some(place) = self.shared.effects.endings.iter().position(own) {
+                self.link.end = Some(self.shared.effects.endings.swap_remove(place).end);
             }
         }
     }

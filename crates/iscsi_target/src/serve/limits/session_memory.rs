@@ -28,32 +28,34 @@ impl Side {
     /// A session that began a moment ago is not read until the register has its nexus: after a crash, the target closes
     /// a replaced LUN only to nexuses in the register.
     pub(crate) fn may_read(&self, connection: ConnectionId, shared: &Shared) -> bool {
-        if self.session.is_backed_up(connection) || self.register_version > shared.register_version {
+        if self.session.is_backed_up(connection) || self.register_version > shared.admission.register_version
+        {
             return false;
         }
         if self.holds.filling > 0 {
-            return shared.budget.may_fill(&self.holds);
+            return shared.memory.budget.may_fill(&self.holds);
         }
         let held_bytes = self.holds.held_bytes;
         held_bytes == 0
-            || held_bytes <= share_bytes(shared.open_sessions) && shared.budget.held_bytes() < BUDGET_BYTES
+            || held_bytes <= share_bytes(shared.admission.open_sessions)
+                && shared.memory.budget.held_bytes() < BUDGET_BYTES
     }
 
     /// Returns true if one more buffer can be had at once.
     pub(crate) fn has_room(&self, lun: Address, len_bytes: u32, shared: &Shared) -> bool {
-        shared.budget.has_room(&self.holds, wish(lun, len_bytes, shared))
+        shared.memory.budget.has_room(&self.holds, wish(lun, len_bytes, shared))
     }
 
     /// Returns true if data may be sent for, which have memory as they arrive.
     pub(crate) fn may_announce(&self, lun: Address, len_bytes: u32, shared: &Shared) -> bool {
-        shared.budget.may_announce(&self.holds, wish(lun, len_bytes, shared))
+        shared.memory.budget.may_announce(&self.holds, wish(lun, len_bytes, shared))
     }
 
     /// Data of the initiator have arrived for a transfer.
     pub(crate) fn laid(&mut self, token: u64, len_bytes: usize, shared: &mut Shared) {
         let Some(transfer) = self.transfers.get_mut(token as usize) else { return };
         if let Body::Filling(buffer) | Body::Parameters(buffer, _) = &mut transfer.body {
-            shared.budget.arrive(&mut self.holds, &mut transfer.filled, transfer.len_bytes, len_bytes);
+            shared.memory.budget.arrive(&mut self.holds, &mut transfer.filled, transfer.len_bytes, len_bytes);
             buffer.count(transfer.filled.arrived_bytes as usize);
         }
     }
@@ -62,7 +64,7 @@ impl Side {
     pub(crate) fn settle(&mut self, token: u64, shared: &mut Shared) {
         let transfer = &self.transfers[token as usize];
         if transfer.body.lacks_data() {
-            shared.budget.settle(&mut self.holds, transfer.filled, transfer.len_bytes);
+            shared.memory.budget.settle(&mut self.holds, transfer.filled, transfer.len_bytes);
         }
     }
 
@@ -81,21 +83,21 @@ impl Side {
     /// Counts data that arrived ahead of its turn in CmdSN order; the total of all sessions is bounded.
     pub(crate) fn count_early(&mut self, shared: &mut Shared) -> Result<(), End> {
         let before = std::mem::replace(&mut self.early_bytes, self.session.early_bytes());
-        shared.early.change(before, self.early_bytes)
+        shared.memory.early.change(before, self.early_bytes)
     }
 }
 
 fn wish(lun: Address, len_bytes: u32, shared: &Shared) -> Wish {
-    Wish { len_bytes, lun: lun.number(), share_bytes: share_bytes(shared.open_sessions) }
+    Wish { len_bytes, lun: lun.number(), share_bytes: share_bytes(shared.admission.open_sessions) }
 }
 
 impl Target {
     /// While memory is short, reserves some for sessions whose writes lack data, the session that lacks least first.
     pub(crate) fn reserve(&mut self) {
-        let (clients, sides, budget) = (&self.clients, &mut self.sides, &mut self.shared.budget);
+        let (clients, sides, budget) = (&self.clients, &mut self.sides, &mut self.shared.memory.budget);
         let side_of = |index: &usize| clients.get(*index)?.place().map(|(side, _)| side);
         let waits = |side: &usize| sides[*side].holds.filling > 0 && !budget.may_fill(&sides[*side].holds);
-        let mut waiting: Vec<usize> = self.paused.iter().filter_map(side_of).filter(waits).collect();
+        let mut waiting: Vec<usize> = self.schedule.paused.iter().filter_map(side_of).filter(waits).collect();
         waiting.sort_by_key(|side| sides[*side].holds.lacking_bytes());
         for side in waiting {
             budget.reserve(&mut sides[side].holds);
@@ -105,7 +107,7 @@ impl Target {
     /// While unread responses, or logins, exceed their bound of memory, closes the connections that hold most, and a
     /// few more, so that the bound is not reached again at once.
     pub(crate) fn bound_unread(&mut self, now: Instant) {
-        let Some(excess) = self.shared.unread.excess() else { return };
+        let Some(excess) = self.shared.memory.unread.excess() else { return };
         let is_concerned =
             |client: &Client| excess.peer.is_none_or(|peer| peer == client.link.peer.ip().into());
         let clients = self.clients.iter().filter(|(_, client)| is_concerned(client));
@@ -128,9 +130,9 @@ impl Target {
     /// Wakes clients that wait for buffers and may read now.
     pub(crate) fn resume_paused(&mut self) {
         self.reserve();
-        let (clients, dirty) = (&mut self.clients, &mut self.dirty);
+        let (clients, dirty) = (&mut self.clients, &mut self.schedule.dirty);
         let (sides, shared) = (&self.sides, &self.shared);
-        self.paused.retain(|index| {
+        self.schedule.paused.retain(|index| {
             let Some(client) = clients.get_mut(*index) else { return false };
             let may_read = client.may_read(sides, shared);
             if may_read {

@@ -38,16 +38,17 @@ impl Target {
         let workers = Workers::start(1, work)?;
         self.poll.add(workers.as_fd(), RELOAD_TOKEN, Interest::READ)?;
         let next_look = Instant::FAR_FUTURE;
-        self.reloader = Some(Reloader { workers, reload, is_reading: false, is_stale: false, next_look });
+        self.background.reloader =
+            Some(Reloader { workers, reload, is_reading: false, is_stale: false, next_look });
         Ok(())
     }
 
     /// Handles pending signals.
     pub(crate) fn signalled(&mut self, now: Instant) {
-        while let Some(signal) = self.signals.take() {
-            match (signal, &mut self.reloader) {
+        while let Some(signal) = self.shutdown.signals.take() {
+            match (signal, &mut self.background.reloader) {
                 // The target is ending: the configuration does not matter any more.
-                (Signal::Hangup, Some(_)) if self.drain.is_some() => {}
+                (Signal::Hangup, Some(_)) if self.shutdown.drain.is_some() => {}
                 (Signal::Hangup, Some(reloader)) if reloader.is_reading => reloader.is_stale = true,
                 (Signal::Hangup, Some(_)) => self.begin_reload(),
                 _ => self.begin_drain(now),
@@ -56,7 +57,7 @@ impl Target {
     }
 
     fn begin_reload(&mut self) {
-        let Some(reloader) = &mut self.reloader else { return };
+        let Some(reloader) = &mut self.background.reloader else { return };
         let serving = Serving { config: self.config.clone(), luns: self.shared.luns.served() };
         reloader.workers.submit(ONLY, 0, Task::Prepare(Box::new(serving)));
         (reloader.is_reading, reloader.is_stale) = (true, false);
@@ -64,16 +65,16 @@ impl Target {
 
     /// Applies the configuration that the thread has prepared.
     pub(crate) fn finish_reload(&mut self, now: Instant) -> Result<(), ServeError> {
-        let results = self.reloader.as_ref().map(|reloader| reloader.workers.results());
+        let results = self.background.reloader.as_ref().map(|reloader| reloader.workers.results());
         for prepared in results.into_iter().flatten().flatten() {
-            if self.drain.is_some() {
+            if self.shutdown.drain.is_some() {
                 return Ok(());
             }
-            let is_stale = self.reloader.as_ref().is_some_and(|reloader| reloader.is_stale);
+            let is_stale = self.background.reloader.as_ref().is_some_and(|reloader| reloader.is_stale);
             let outcome = match prepared {
                 prepared if is_stale => {
                     // The LUNs of the outdated configuration are closed before they are opened again.
-                    if let (Ok(prepared), Some(reloader)) = (prepared, &self.reloader) {
+                    if let (Ok(prepared), Some(reloader)) = (prepared, &self.background.reloader) {
                         reloader.drop_later(prepared.added);
                     }
                     self.begin_reload();
@@ -82,7 +83,7 @@ impl Target {
                 Ok(prepared) => match self.cut_off(&prepared.added, &prepared.config.luns) {
                     Ok(cut_off) => Ok(self.carry_out(prepared, cut_off, now)?),
                     Err(error) => {
-                        if let Some(reloader) = &self.reloader {
+                        if let Some(reloader) = &self.background.reloader {
                             reloader.drop_later(prepared.added);
                         }
                         Err(error)
@@ -90,7 +91,7 @@ impl Target {
                 },
                 Err(error) => Err(error),
             };
-            if let Some(reloader) = &mut self.reloader {
+            if let Some(reloader) = &mut self.background.reloader {
                 reloader.is_reading = false;
                 reloader.reload.tell(outcome.as_ref().map_err(String::as_str));
             }
@@ -105,34 +106,38 @@ impl Target {
         now: Instant,
     ) -> Result<Reloaded, ServeError> {
         let Prepared { config, added, removed, grown, opened, closed, stays } = prepared;
-        for listener in &self.listeners {
+        for listener in &self.listening.listeners {
             // While accepting pauses for want of descriptors, the listeners are not in the poll set.
             let _ = self.poll.remove(listener.socket.as_fd());
         }
         for address in closed {
-            if let Some(place) = self.listeners.iter().position(|it| (it.wanted, it.is_v6_only) == address) {
-                self.listeners.remove(place);
+            if let Some(place) =
+                self.listening.listeners.iter().position(|it| (it.wanted, it.is_v6_only) == address)
+            {
+                self.listening.listeners.remove(place);
             }
         }
-        if config.congestion != self.congestion {
-            for listener in &self.listeners {
+        if config.congestion != self.listening.congestion {
+            for listener in &self.listening.listeners {
                 tcp::accept_with(&listener.socket, config.congestion.as_deref())?;
             }
         }
-        self.listeners.extend(opened);
+        self.listening.listeners.extend(opened);
         self.listen()?;
-        self.shared.portals = Portals::of(&self.config.iqn, portals(&self.listeners)?, &config.advertise);
-        self.shared.policy.chap = config.chap.clone();
-        self.shared.policy.command_window = COMMANDS_AT_FIRST.min(config.window_max());
-        self.shared.policy.wishes = self.shared.policy.wishes.clone().with_digests(config.digests);
-        self.shared.sessions.set_allowed(config.initiators.allowed.clone());
-        self.congestion.clone_from(&config.congestion);
-        self.shared.compat = config.compat;
-        self.shared.weights.clone_from(&config.weights);
-        self.shared.cold_reset.clone_from(&config.initiators.cold_reset);
+        self.shared.rules.portals =
+            Portals::of(&self.config.iqn, portals(&self.listening.listeners)?, &config.advertise);
+        self.shared.rules.policy.chap = config.chap.clone();
+        self.shared.rules.policy.command_window = COMMANDS_AT_FIRST.min(config.window_max());
+        self.shared.rules.policy.wishes =
+            self.shared.rules.policy.wishes.clone().with_digests(config.digests);
+        self.shared.admission.sessions.set_allowed(config.initiators.allowed.clone());
+        self.listening.congestion.clone_from(&config.congestion);
+        self.shared.rules.compat = config.compat;
+        self.shared.rules.weights.clone_from(&config.weights);
+        self.shared.rules.cold_reset.clone_from(&config.initiators.cold_reset);
         let numbers = added.iter().map(Lun::number).collect();
         let gone = self.shared.luns.change(&removed, added);
-        self.store_watch.set(self.shared.luns.watched());
+        self.background.store_watch.set(self.shared.luns.watched());
         grown.iter().for_each(|(grown, blocks)| self.shared.luns.grow(grown.lun, *blocks));
         let grown = grown.into_iter().map(|(grown, _)| grown).collect();
         self.config = Config {
@@ -142,7 +147,7 @@ impl Target {
             luns: LunSet { state: self.config.luns.state.clone(), ..config.luns },
             ..config
         };
-        if let Some(reloader) = &mut self.reloader {
+        if let Some(reloader) = &mut self.background.reloader {
             reloader.drop_later(gone);
             reloader.next_look = now;
         }
@@ -197,10 +202,10 @@ impl Target {
             }
         }
         if !gone.is_empty() {
-            self.store_watch.set(self.shared.luns.watched());
+            self.background.store_watch.set(self.shared.luns.watched());
         }
         let is_done = self.shared.luns.leaving().is_empty();
-        if let Some(reloader) = &mut self.reloader {
+        if let Some(reloader) = &mut self.background.reloader {
             reloader.drop_later(gone);
             reloader.next_look = if is_done { Instant::FAR_FUTURE } else { now + LOOK_EVERY };
         }
@@ -208,6 +213,6 @@ impl Target {
 
     /// Time of the next check of leaving LUNs.
     pub(crate) fn next_release(&self) -> Instant {
-        self.reloader.as_ref().map_or(Instant::FAR_FUTURE, |reloader| reloader.next_look)
+        self.background.reloader.as_ref().map_or(Instant::FAR_FUTURE, |reloader| reloader.next_look)
     }
 }

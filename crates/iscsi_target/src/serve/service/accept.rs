@@ -24,7 +24,7 @@ impl Target {
         // A listener stays ready while others wait in its backlog, so a bounded number per wake is fair.
         for _ in 0..64 {
             // A listener that was closed a moment ago may still have been ready.
-            let Some(listener) = self.listeners.get(listener) else { return };
+            let Some(listener) = self.listening.listeners.get(listener) else { return };
             let (stream, peer) = match listener.socket.accept() {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -36,7 +36,7 @@ impl Target {
                     return;
                 }
             };
-            let full = match self.shared.slots.admit(peer.ip(), self.clients.len()) {
+            let full = match self.shared.admission.slots.admit(peer.ip(), self.clients.len()) {
                 Admission::Admitted => None,
                 Admission::Instead(oldest) => {
                     self.close(oldest, &End::MadeRoom, now);
@@ -53,14 +53,14 @@ impl Target {
                 continue;
             }
             let entry = self.clients.vacant_entry();
-            let prepared = tcp::prepare(&stream, self.congestion.as_deref());
-            let compat = self.shared.compat;
+            let prepared = tcp::prepare(&stream, self.listening.congestion.as_deref());
+            let compat = self.shared.rules.compat;
             let client = prepared.and_then(|()| {
                 stream.set_nodelay(!compat.nagle)?;
-                let login = self.shared.policy.clone();
+                let login = self.shared.rules.policy.clone();
                 let mut connection =
                     Connection::new(stream, &self.poll, entry.key() as u64, self.config.course())?;
-                connection.go_through(self.gate.clone());
+                connection.go_through(self.sampling.gate.clone());
                 let mut client = Client::new(connection, peer, entry.key(), login, now)?;
                 if compat.nagle {
                     client.join_stamped_writes();
@@ -69,10 +69,10 @@ impl Target {
             });
             match client {
                 Ok(mut client) => {
-                    client.ticket = Some(self.shared.slots.enter(peer.ip(), entry.key()));
+                    client.ticket = Some(self.shared.admission.slots.enter(peer.ip(), entry.key()));
                     entry.insert(Box::new(client));
-                    self.next_sample = self.next_sample.min(now + SAMPLE_EVERY);
-                    self.next_roll_call = self.next_roll_call.min(now + ROLL_CALL_EVERY);
+                    self.sampling.next_sample = self.sampling.next_sample.min(now + SAMPLE_EVERY);
+                    self.sampling.next_roll_call = self.sampling.next_roll_call.min(now + ROLL_CALL_EVERY);
                 }
                 Err(error) => {
                     let text = format_args!("{peer}: {error}");
@@ -84,18 +84,18 @@ impl Target {
 
     /// Stops accepting for a moment: without free descriptors, a waiting connection would wake the loop for ever.
     fn rest_listeners(&mut self, now: Instant) {
-        for listener in &self.listeners {
+        for listener in &self.listening.listeners {
             let _ = self.poll.remove(listener.socket.as_fd());
         }
-        self.listen_again = Some(now + LISTEN_AGAIN);
-        self.next_sample = self.next_sample.min(now + LISTEN_AGAIN);
+        self.listening.listen_again = Some(now + LISTEN_AGAIN);
+        self.sampling.next_sample = self.sampling.next_sample.min(now + LISTEN_AGAIN);
     }
 
     pub(crate) fn listen(&mut self) -> io::Result<()> {
-        for (index, listener) in self.listeners.iter().enumerate() {
+        for (index, listener) in self.listening.listeners.iter().enumerate() {
             self.poll.add(listener.socket.as_fd(), LISTENER_TOKENS + index as u64, Interest::READ)?;
         }
-        self.listen_again = None;
+        self.listening.listen_again = None;
         Ok(())
     }
 }

@@ -13,9 +13,9 @@ use crate::serve::session::management::Reply;
 impl Target {
     /// Wakes logins that wait for a closed session, whose last call has returned.
     pub(crate) fn came_to_rest(&mut self, nexus: Nexus) {
-        for index in self.shared.sessions.came_to_rest(nexus) {
+        for index in self.shared.admission.sessions.came_to_rest(nexus) {
             if let Some(client) = self.clients.get_mut(index) {
-                client.become_dirty(&mut self.dirty);
+                client.become_dirty(&mut self.schedule.dirty);
             }
         }
     }
@@ -23,25 +23,25 @@ impl Target {
     /// Wakes logins that wait for an old session to end.
     fn wake_logins(&mut self) {
         for (_, client) in self.clients.iter_mut().filter(|(_, client)| client.next_tsih().is_some()) {
-            client.become_dirty(&mut self.dirty);
+            client.become_dirty(&mut self.schedule.dirty);
         }
     }
 
     /// Wakes all connections of a session.
     pub(crate) fn wake_members(&mut self, side: usize) {
         for member in &self.sides[side].members {
-            self.clients[member.client].become_dirty(&mut self.dirty);
+            self.clients[member.client].become_dirty(&mut self.schedule.dirty);
         }
     }
 
     /// Ends the sessions whose initiator has just logged in again, before anything else of it is served.
     pub(crate) fn end_replaced(&mut self, now: Instant) {
-        let replaced = self.shared.sessions.take_replaced();
+        let replaced = self.shared.admission.sessions.take_replaced();
         if replaced.is_empty() {
             return;
         }
         for Replaced { old, new } in replaced {
-            let mut waits_for = self.shared.sessions.held_by(old);
+            let mut waits_for = self.shared.admission.sessions.held_by(old);
             let login = self.clients.iter().filter(|(_, client)| client.next_tsih() == Some(old));
             let mut clients: Vec<_> = login.map(|(index, _)| index).collect();
             for (_, side) in self.sides.iter().filter(|(_, side)| side.tsih == old) {
@@ -51,7 +51,7 @@ impl Target {
             for index in clients {
                 self.close(index, &End::Replaced, now);
             }
-            waits_for.into_iter().for_each(|nexus| self.shared.sessions.hold(new, nexus));
+            waits_for.into_iter().for_each(|nexus| self.shared.admission.sessions.hold(new, nexus));
         }
         self.wake_logins();
     }
@@ -91,17 +91,17 @@ impl Target {
 
     /// Ends the connections that have to end, and wakes clients that have something to send because of others.
     pub(crate) fn settle(&mut self, now: Instant) {
-        while let Some(Ending { client: index, end, is_abrupt }) = self.shared.endings.pop() {
+        while let Some(Ending { client: index, end, is_abrupt }) = self.shared.effects.endings.pop() {
             if is_abrupt {
                 self.close(index, &end, now);
             } else if let Some(client) = self.clients.get_mut(index) {
                 client.end_with(end);
-                client.become_dirty(&mut self.dirty);
+                client.become_dirty(&mut self.schedule.dirty);
             }
         }
-        for index in std::mem::take(&mut self.shared.stirred) {
+        for index in std::mem::take(&mut self.shared.effects.stirred) {
             if let Some(client) = self.clients.get_mut(index) {
-                client.become_dirty(&mut self.dirty);
+                client.become_dirty(&mut self.schedule.dirty);
             }
         }
     }

@@ -22,15 +22,15 @@ impl Target {
             // No other LUN keeps anything.
             let Some(Backend::Blocking(store)) = backend else { continue };
             let job = Job::keep(Arc::clone(store), number, save);
-            self.shared.workers.submit(job.claim(), job.cost_bytes(), job);
+            self.shared.work.workers.submit(job.claim(), job.cost_bytes(), job);
         }
-        let Some(registrar) = &mut self.registrar else { return Instant::FAR_FUTURE };
+        let Some(registrar) = &mut self.background.registrar else { return Instant::FAR_FUTURE };
         let luns = &mut self.shared.luns;
         if (luns.has_news() || registrar.is_due(now)) && registrar.pending() == 0 {
             registrar.save(luns.take_nexuses(), now);
         }
         if registrar.is_late(now) {
-            self.shared.register_version = u64::MAX;
+            self.shared.admission.register_version = u64::MAX;
         }
         registrar.next_look(now)
     }
@@ -53,8 +53,9 @@ impl Target {
 
     /// Completes a write of the register. The sessions are served whether it has succeeded or not.
     pub(crate) fn finish_register(&mut self, now: Instant) {
-        if let Some(version) = self.registrar.as_mut().and_then(|registrar| registrar.finish(now)) {
-            self.shared.register_version = version;
+        if let Some(version) = self.background.registrar.as_mut().and_then(|registrar| registrar.finish(now))
+        {
+            self.shared.admission.register_version = version;
         }
     }
 
@@ -62,7 +63,7 @@ impl Target {
     /// [`Target::wait_for_calls`] waits for it.
     pub(crate) fn keep_sessions_at_last(&mut self) {
         let luns = &mut self.shared.luns;
-        if let Some(registrar) = &mut self.registrar
+        if let Some(registrar) = &mut self.background.registrar
             && (luns.has_news() || registrar.is_behind())
         {
             registrar.save(luns.take_nexuses(), clock::now());

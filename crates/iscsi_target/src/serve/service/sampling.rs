@@ -23,7 +23,7 @@ impl Target {
         for (index, client) in &mut self.clients {
             match client.judge(now, &mut self.sides) {
                 Verdict::Fine => {}
-                Verdict::Ping => client.become_dirty(&mut self.dirty),
+                Verdict::Ping => client.become_dirty(&mut self.schedule.dirty),
                 Verdict::Gone => {
                     // Waiting writes, whose data arrive in large packets.
                     let is_filling =
@@ -39,7 +39,7 @@ impl Target {
         }
         self.end_late(now);
         let is_alone = self.clients.is_empty();
-        self.next_roll_call = if is_alone { Instant::FAR_FUTURE } else { now + ROLL_CALL_EVERY };
+        self.sampling.next_roll_call = if is_alone { Instant::FAR_FUTURE } else { now + ROLL_CALL_EVERY };
     }
 
     /// Looks at every connection that moves data: its TCP_INFO goes to the policy and to the table.
@@ -50,7 +50,7 @@ impl Target {
         let mut waiting = false;
         let (mut claims, mut claims_of_peers) = (Claims::default(), Claims::default());
         let (mut seen, mut met) = (Vec::new(), Vec::new());
-        let has_company = self.busy > 1;
+        let has_company = self.sampling.busy > 1;
         for (index, client) in &mut self.clients {
             if client.is_overdue(now) {
                 failed.push((index, End::LoginTimeout));
@@ -73,7 +73,7 @@ impl Target {
                     met.extend(client.met().map(|met| (index, met)));
                     seen.push((index, Duration::from_nanos(sample.rtt_ns)));
                     soonest = soonest.min(look_again);
-                    if let Some(sockets) = &mut self.sockets {
+                    if let Some(sockets) = &mut self.sampling.sockets {
                         sockets.record(&sample);
                     }
                 }
@@ -82,31 +82,31 @@ impl Target {
         }
         // Those in bulk know more of the device.
         let lone = if claims.is_empty() { met.as_slice() } else { &[] };
-        self.sharing.meet(now, lone, self.gate.take_short());
-        for (index, part) in claims.share(&mut self.sharing, now) {
+        self.sampling.sharing.meet(now, lone, self.sampling.gate.take_short());
+        for (index, part) in claims.share(&mut self.sampling.sharing, now) {
             self.clients[index].grant(part);
         }
         // A single lone sender needs no joint limit.
-        let ring = self.sharing.ring().filter(|_| has_company || met.len() != 1);
+        let ring = self.sampling.sharing.ring().filter(|_| has_company || met.len() != 1);
         let (rate, depth_bytes) = ring.unzip();
-        self.gate.set(rate, depth_bytes.unwrap_or(0));
+        self.sampling.gate.set(rate, depth_bytes.unwrap_or(0));
         self.shared.crowd.go_through(rate.filter(|_| lone.len() > 1));
-        let mut parts = claims_of_peers.share(&mut self.receiving, now).into_iter().peekable();
+        let mut parts = claims_of_peers.share(&mut self.sampling.receiving, now).into_iter().peekable();
         for (index, rtt) in seen {
             let client = &mut self.clients[index];
             let part = parts.next_if(|(peer, _)| *peer == index);
             let part = part.map_or(Granted::Unsaid, |(_, part)| part.map_or(Granted::All, Granted::Part));
             client.tell(now, rtt, part, &mut self.sides);
             if client.has_to_send(&self.sides) {
-                client.become_dirty(&mut self.dirty);
+                client.become_dirty(&mut self.schedule.dirty);
             }
         }
         for (index, end) in failed {
             self.close(index, &end, now);
         }
-        self.busy = busy;
-        self.no_sample_before = now + LOOK_SHARE * busy;
-        self.next_sample = match busy {
+        self.sampling.busy = busy;
+        self.sampling.no_sample_before = now + LOOK_SHARE * busy;
+        self.sampling.next_sample = match busy {
             0 if waiting => now + Duration::from_secs(1),
             0 => Instant::FAR_FUTURE,
             busy => now + look_again(busy, soonest),

@@ -28,14 +28,14 @@ const CALLS: Duration = Duration::from_secs(1);
 impl Target {
     /// Begins the end after a signal. A second signal ends all connections at once.
     pub(crate) fn begin_drain(&mut self, now: Instant) {
-        if let Some(drain) = &mut self.drain {
+        if let Some(drain) = &mut self.shutdown.drain {
             drain.last = now;
             return;
         }
-        for listener in self.listeners.drain(..) {
+        for listener in self.listening.listeners.drain(..) {
             let _ = self.poll.remove(listener.socket.as_fd());
         }
-        self.listen_again = None;
+        self.listening.listen_again = None;
         self.shared.is_draining = true;
         let mut rtt = Duration::ZERO;
         for index in self.clients.iter().map(|(index, _)| index).collect::<Vec<_>>() {
@@ -45,11 +45,11 @@ impl Target {
             } else {
                 rtt = rtt.max(client.tcp_info().map_or(Duration::ZERO, |info| info.rtt));
                 client.request_logout(MOST.as_secs() as u16, &mut self.sides);
-                client.become_dirty(&mut self.dirty);
+                client.become_dirty(&mut self.schedule.dirty);
             }
         }
         let quiet = now + (rtt * ROUND_TRIPS).clamp(QUIET_LEAST, QUIET_MOST);
-        self.drain = Some(Drain { quiet, last: now + MOST });
+        self.shutdown.drain = Some(Drain { quiet, last: now + MOST });
     }
 
     /// Advances the end of the target; returns the time of the next step, or `None` when all connections are closed.
@@ -65,7 +65,7 @@ impl Target {
                 if client.is_quiet(&self.sides) {
                     client.announce_drop(&mut self.sides);
                     client.end_with(End::Shutdown);
-                    client.become_dirty(&mut self.dirty);
+                    client.become_dirty(&mut self.schedule.dirty);
                 }
             }
         }
@@ -81,10 +81,10 @@ impl Target {
     pub(crate) fn wait_for_calls(&mut self) -> io::Result<usize> {
         let mut told_in = Some(CALLS);
         loop {
-            drop(self.shared.workers.results());
+            drop(self.shared.work.workers.results());
             self.finish_register(clock::now());
-            let (workers, reloader) = (&self.shared.workers, self.reloader.as_ref());
-            let registrar = self.registrar.as_ref();
+            let (workers, reloader) = (&self.shared.work.workers, self.background.reloader.as_ref());
+            let registrar = self.background.registrar.as_ref();
             let others = reloader.map_or(0, Reloader::pending) + registrar.map_or(0, Registrar::pending);
             let pending = workers.pending() + others;
             if pending == 0 {
@@ -94,9 +94,9 @@ impl Target {
             }
             let reloader_fd = reloader.map_or(workers.as_fd(), AsFd::as_fd);
             let registrar_fd = registrar.map_or(workers.as_fd(), AsFd::as_fd);
-            let all = [self.signals.as_fd(), workers.as_fd(), reloader_fd, registrar_fd];
+            let all = [self.shutdown.signals.as_fd(), workers.as_fd(), reloader_fd, registrar_fd];
             let ready = wait::readable(all, told_in)?;
-            while let Some(signal) = self.signals.take() {
+            while let Some(signal) = self.shutdown.signals.take() {
                 if signal == Signal::End {
                     return Ok(pending);
                 }

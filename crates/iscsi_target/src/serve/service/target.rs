@@ -4,7 +4,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::rc::Rc;
-use std::time::Duration;
 
 use block::Workers;
 use control::{Crowd, Sharing};
@@ -34,6 +33,7 @@ use crate::serve::reload::replaced_stores;
 use crate::serve::session::management::Management;
 use crate::serve::session::member::COMMANDS_AT_FIRST;
 use crate::serve::session::state::Side;
+use crate::serve::shared::{Admission, Effects, Memory, Report, Rules, Work};
 use crate::serve::stores::delayed_jobs::Waiting;
 use crate::serve::stores::error_log::Told;
 use crate::serve::stores::file_watch::StoreWatch;
@@ -61,14 +61,35 @@ pub(crate) const REGISTER_TOKEN: u64 = 5 << 40;
 /// A target.
 pub struct Target {
     pub(crate) poll: Poll,
-    pub(crate) listeners: Vec<Listener>,
-    pub(crate) signals: EndSignals,
+    /// Configuration in force.
+    pub(crate) config: Config,
+    pub(crate) shared: Shared,
     /// Open connections. Boxed, since the slab never shrinks below its largest number of entries.
     pub(crate) clients: Slab<Box<Client>>,
     /// Largest number of connections since memory was returned to the system.
-    pub(crate) most_clients: usize,
+    most_clients: usize,
     /// Open sessions.
     pub(crate) sides: Slab<Side>,
+    pub(crate) listening: Listening,
+    pub(crate) schedule: Schedule,
+    pub(crate) sampling: Sampling,
+    pub(crate) background: Background,
+    pub(crate) shutdown: Shutdown,
+    /// Lines about connections in the log.
+    pub(crate) lines: LineRate,
+}
+
+/// Listening sockets.
+pub(crate) struct Listening {
+    pub(crate) listeners: Vec<Listener>,
+    /// Time to listen again after an error of accept.
+    pub(crate) listen_again: Option<Instant>,
+    pub(crate) congestion: Option<String>,
+}
+
+/// Order in which clients have their turns.
+#[derive(Default)]
+pub(crate) struct Schedule {
     /// Clients with work in this turn; `again` are the unfinished ones of the last turn, which come behind.
     pub(crate) dirty: Vec<usize>,
     pub(crate) again: Vec<usize>,
@@ -80,35 +101,40 @@ pub struct Target {
     /// Clients that wait for buffers; `spaced` are the clients that delay their data for pacing.
     pub(crate) paused: Vec<usize>,
     pub(crate) spaced: Vec<usize>,
+}
+
+/// Samples of connections, and the arbiters that share a line by them.
+pub(crate) struct Sampling {
     /// Arbiter of the outbound (read) direction; `receiving` is that of the inbound (write) direction.
     pub(crate) sharing: Sharing,
+    pub(crate) receiving: Sharing,
     /// Joint limit of all senders at a sending device that takes packets one by one.
     pub(crate) gate: Gate,
-    pub(crate) receiving: Sharing,
-    pub(crate) shared: Shared,
     pub(crate) sockets: Option<Recorder<SocketSample>>,
     pub(crate) next_sample: Instant,
     /// Earliest time of the next look at the connections.
     pub(crate) no_sample_before: Instant,
     /// Connections that had moved data at the last look.
     pub(crate) busy: u32,
-    /// Time to listen again after an error of accept.
-    pub(crate) listen_again: Option<Instant>,
-    pub(crate) congestion: Option<String>,
     /// Time of the next search for silent peers.
     pub(crate) next_roll_call: Instant,
-    /// Lines about connections in the log.
-    pub(crate) lines: LineRate,
-    /// Deadlines of the end; `None` while the target serves.
-    pub(crate) drain: Option<Drain>,
-    /// Configuration in force.
-    pub(crate) config: Config,
+}
+
+/// Threads beside the loop.
+pub(crate) struct Background {
     /// Reloader; if set, SIGHUP reloads the configuration instead of ending the target.
     pub(crate) reloader: Option<Reloader>,
     /// Writer of the register of nexuses, if there is a state folder.
     pub(crate) registrar: Option<Registrar>,
     /// Watch of the files of LUNs.
     pub(crate) store_watch: StoreWatch,
+}
+
+/// End of the target.
+pub(crate) struct Shutdown {
+    pub(crate) signals: EndSignals,
+    /// Deadlines of the end; `None` while the target serves.
+    pub(crate) drain: Option<Drain>,
 }
 
 /// Deadlines of the end.
@@ -166,65 +192,57 @@ impl Target {
             },
             ..LoginPolicy::default()
         };
-        let mut target = Target {
-            poll,
-            listeners,
-            signals,
-            clients: Slab::new(),
-            most_clients: 0,
-            sides: Slab::new(),
-            dirty: Vec::new(),
-            again: Vec::new(),
-            left: Vec::new(),
-            last_served: 0,
-            shared_until: Instant::default(),
-            paused: Vec::new(),
-            spaced: Vec::new(),
-            sharing: Sharing::new(),
-            gate: Gate::open(),
-            receiving: Sharing::new(),
-            shared: Shared {
-                luns,
-                workers,
-                chores: Chores::default(),
-                waiting: Waiting::default(),
+        let shared = Shared {
+            luns,
+            work: Work { workers, chores: Chores::default(), waiting: Waiting::default(), ended: Vec::new() },
+            memory: Memory {
                 budget: Budget::new(BUFFERS_KEEP_BYTES),
-                crowd: Crowd::new(),
+                early: AllEarly::default(),
+                unread: AllUnread::default(),
                 waste: Vec::new(),
-                management: Management::default(),
+            },
+            admission: Admission {
+                slots: Slots::default(),
                 sessions: Sessions::new(config.iqn.clone(), config.initiators.allowed.clone()),
-                endings: Vec::new(),
-                ended: Vec::new(),
-                stirred: Vec::new(),
+                open_sessions: 0,
+                register_version: if registrar.is_some() { 0 } else { u64::MAX },
+            },
+            rules: Rules {
                 policy,
                 compat: config.compat,
                 weights: config.weights.clone(),
                 cold_reset: config.initiators.cold_reset.clone(),
                 portals,
-                open_sessions: 0,
-                register_version: if registrar.is_some() { 0 } else { u64::MAX },
-                early: AllEarly::default(),
-                unread: AllUnread::default(),
-                turn: TurnClock::default(),
-                slots: Slots::default(),
-                is_draining: false,
-                stats: Stats::default(),
-                told: Told::default(),
-                tracer,
             },
-            sockets,
-            next_sample: Instant::FAR_FUTURE,
-            no_sample_before: Instant::ZERO,
-            busy: 0,
-            listen_again: None,
-            congestion: config.congestion.clone(),
-            next_roll_call: Instant::FAR_FUTURE,
-            lines: LineRate::default(),
-            drain: None,
+            management: Management::default(),
+            effects: Effects::default(),
+            crowd: Crowd::new(),
+            turn: TurnClock::default(),
+            is_draining: false,
+            report: Report { stats: Stats::default(), told: Told::default(), tracer },
+        };
+        let mut target = Target {
+            poll,
             config: config.clone(),
-            reloader: None,
-            registrar,
-            store_watch,
+            shared,
+            clients: Slab::new(),
+            most_clients: 0,
+            sides: Slab::new(),
+            listening: Listening { listeners, listen_again: None, congestion: config.congestion.clone() },
+            schedule: Schedule::default(),
+            sampling: Sampling {
+                sharing: Sharing::new(),
+                receiving: Sharing::new(),
+                gate: Gate::open(),
+                sockets,
+                next_sample: Instant::FAR_FUTURE,
+                no_sample_before: Instant::ZERO,
+                busy: 0,
+                next_roll_call: Instant::FAR_FUTURE,
+            },
+            background: Background { reloader: None, registrar, store_watch },
+            shutdown: Shutdown { signals, drain: None },
+            lines: LineRate::default(),
         };
         target.listen()?;
         Ok(target)
@@ -232,7 +250,7 @@ impl Target {
 
     /// Bound addresses of the listeners.
     pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
-        self.listeners.iter().map(|listener| listener.socket.local_addr()).collect()
+        self.listening.listeners.iter().map(|listener| listener.socket.local_addr()).collect()
     }
 
     /// LUNs of the target.
@@ -252,17 +270,17 @@ impl Target {
         self.begin(Instant::FAR_FUTURE);
         let unfinished = self.wait_for_calls()?;
         if unfinished > 0 {
-            self.shared.workers.abandon();
-            self.reloader.take().into_iter().for_each(Reloader::abandon);
-            self.registrar.take().into_iter().for_each(Registrar::abandon);
+            self.shared.work.workers.abandon();
+            self.background.reloader.take().into_iter().for_each(Reloader::abandon);
+            self.background.registrar.take().into_iter().for_each(Registrar::abandon);
         } else {
-            drop(self.shared.workers);
+            drop(self.shared.work.workers);
         }
-        let sockets = self.sockets.map(Recorder::finish).transpose()?.unwrap_or_default();
-        if let Some(tracer) = self.shared.tracer.take().and_then(Rc::into_inner) {
-            self.shared.stats.trace = Some(Trace { sockets, ..tracer.finish()? });
+        let sockets = self.sampling.sockets.map(Recorder::finish).transpose()?.unwrap_or_default();
+        if let Some(tracer) = self.shared.report.tracer.take().and_then(Rc::into_inner) {
+            self.shared.report.stats.trace = Some(Trace { sockets, ..tracer.finish()? });
         }
-        if unfinished > 0 { Err(ServeError::Unfinished(unfinished)) } else { Ok(self.shared.stats) }
+        if unfinished > 0 { Err(ServeError::Unfinished(unfinished)) } else { Ok(self.shared.report.stats) }
     }
 
     /// Closes a connection, and its session with the last one.
@@ -270,7 +288,7 @@ impl Target {
         // A turn may name a connection more than once.
         self.most_clients = self.most_clients.max(self.clients.len());
         let Some(mut client) = self.clients.try_remove(index) else { return };
-        if let (Some(sink), Some(sample)) = (&mut self.sockets, client.last_sample(now)) {
+        if let (Some(sink), Some(sample)) = (&mut self.sampling.sockets, client.last_sample(now)) {
             sink.record(&sample);
         }
         // Initiators follow the target's own request for a logout by another login.
@@ -278,7 +296,7 @@ impl Target {
         // open-iscsi ends a discovery that way.
         let is_discovery = client.place().is_some_and(|(side, _)| self.sides[side].iqn.is_none());
         let is_usual = end.is_reset() && is_discovery;
-        client.leave(&mut self.sides, &mut self.shared, has_left && self.drain.is_none());
+        client.leave(&mut self.sides, &mut self.shared, has_left && self.shutdown.drain.is_none());
         if end.is_worth_telling() && !is_usual {
             let text = format_args!("{}: {end}", client.name());
             log_some(&mut self.lines, (end.kind(), client.link.peer.ip()), now, text);

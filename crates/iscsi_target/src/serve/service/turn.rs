@@ -22,21 +22,21 @@ const SHARED_FOR: Duration = Duration::from_millis(50);
 impl Target {
     /// Submits the jobs whose delay has passed.
     pub(crate) fn begin(&mut self, now: Instant) {
-        while let Some(job) = self.shared.waiting.pop_due(now) {
-            self.shared.workers.submit(job.claim(), job.cost_bytes(), job);
+        while let Some(job) = self.shared.work.waiting.pop_due(now) {
+            self.shared.work.workers.submit(job.claim(), job.cost_bytes(), job);
         }
     }
 
     /// Withdraws jobs of ended commands that still wait for their time or for a worker.
     pub(crate) fn take_back(&mut self) {
-        let ended = std::mem::take(&mut self.shared.ended);
+        let ended = std::mem::take(&mut self.shared.work.ended);
         if ended.is_empty() {
             return;
         }
         let sides = &self.sides;
-        let mut jobs = self.shared.waiting.take(|job| is_over(sides, job));
+        let mut jobs = self.shared.work.waiting.take(|job| is_over(sides, job));
         for nexus in ended {
-            jobs.append(&mut self.shared.workers.take_back(nexus.0, |job| is_over(sides, job)));
+            jobs.append(&mut self.shared.work.workers.take_back(nexus.0, |job| is_over(sides, job)));
         }
         jobs.into_iter().for_each(|job| self.finish(job.given_up()));
     }
@@ -69,15 +69,15 @@ impl Target {
         let is_wanted = |side, nexus, token| {
             sides.get(side).is_some_and(|side: &Side| side.nexus == nexus && !side.is_doomed(token))
         };
-        if let Some(done) = shared.chores.step(&mut shared.luns, is_wanted) {
+        if let Some(done) = shared.work.chores.step(&mut shared.luns, is_wanted) {
             self.finish(done);
         }
     }
 
     /// Wakes paced clients whose send time has come.
     fn resume_spaced(&mut self, now: Instant) {
-        let (clients, dirty) = (&mut self.clients, &mut self.dirty);
-        self.spaced.retain(|index| {
+        let (clients, dirty) = (&mut self.clients, &mut self.schedule.dirty);
+        self.schedule.spaced.retain(|index| {
             let Some(client) = clients.get_mut(*index) else { return false };
             let Some(at) = client.resume_at() else { return false };
             if now >= at {
@@ -101,7 +101,7 @@ impl Service for Target {
             RELOAD_TOKEN => self.finish_reload(now)?,
             REGISTER_TOKEN => self.finish_register(now),
             WORKERS_TOKEN => {
-                for done in self.shared.workers.results() {
+                for done in self.shared.work.workers.results() {
                     self.finish(done);
                 }
             }
@@ -110,9 +110,9 @@ impl Service for Target {
                 let index = token as usize;
                 if let Some(client) = self.clients.get_mut(index) {
                     client.mark(ready, now);
-                    client.become_dirty(&mut self.dirty);
-                    let look_at = (now + client.look_again()).max(self.no_sample_before);
-                    self.next_sample = self.next_sample.min(look_at);
+                    client.become_dirty(&mut self.schedule.dirty);
+                    let look_at = (now + client.look_again()).max(self.sampling.no_sample_before);
+                    self.sampling.next_sample = self.sampling.next_sample.min(look_at);
                 }
             }
         }
@@ -125,28 +125,28 @@ impl Service for Target {
         self.do_chore();
         self.manage(now);
         self.resume_spaced(now);
-        let mut served = std::mem::take(&mut self.dirty);
-        served.splice(0..0, self.left.drain(..));
-        served.append(&mut self.again);
-        if served.first() == Some(&self.last_served) {
+        let mut served = std::mem::take(&mut self.schedule.dirty);
+        served.splice(0..0, self.schedule.left.drain(..));
+        served.append(&mut self.schedule.again);
+        if served.first() == Some(&self.schedule.last_served) {
             served.rotate_left(1);
         }
         let mut at = now;
         for (place, &index) in served.iter().enumerate() {
             if at.since(now) >= ROUND {
-                self.left.extend_from_slice(&served[place..]);
+                self.schedule.left.extend_from_slice(&served[place..]);
                 break;
             }
             let Some(client) = self.clients.get_mut(index) else { continue };
-            if at < self.shared_until && client.rests(at, &self.sides) {
-                self.again.push(index);
+            if at < self.schedule.shared_until && client.rests(at, &self.sides) {
+                self.schedule.again.push(index);
                 continue;
             }
             client.is_dirty = false;
-            if std::mem::replace(&mut self.last_served, index) != index {
-                self.shared_until = now + SHARED_FOR;
+            if std::mem::replace(&mut self.schedule.last_served, index) != index {
+                self.schedule.shared_until = now + SHARED_FOR;
             }
-            let quantum = if now < self.shared_until { Quantum::SHARED } else { Quantum::ALONE };
+            let quantum = if now < self.schedule.shared_until { Quantum::SHARED } else { Quantum::ALONE };
             client.set_quantum(quantum);
             self.shared.turn = TurnClock::start(at);
             let turn = client.turn(&self.poll, &mut self.sides, &mut self.shared);
@@ -156,18 +156,19 @@ impl Service for Target {
             }
             match turn {
                 Ok(Progress::Waits) => {
-                    if client.resume_at().is_some() && !self.spaced.contains(&index) {
-                        self.spaced.push(index);
+                    if client.resume_at().is_some() && !self.schedule.spaced.contains(&index) {
+                        self.schedule.spaced.push(index);
                     }
-                    if client.is_paused() && !self.paused.contains(&index) {
-                        self.paused.push(index);
+                    if client.is_paused() && !self.schedule.paused.contains(&index) {
+                        self.schedule.paused.push(index);
                     }
                 }
                 Ok(Progress::More) => {
                     client.is_dirty = true;
-                    self.again.push(index);
+                    self.schedule.again.push(index);
                     if client.take_wants_look() {
-                        self.next_sample = self.next_sample.min(now.max(self.no_sample_before));
+                        self.sampling.next_sample =
+                            self.sampling.next_sample.min(now.max(self.sampling.no_sample_before));
                     }
                 }
                 Err(end) => self.close(index, &end, now),
@@ -179,41 +180,42 @@ impl Service for Target {
         if now >= self.next_release() {
             self.release_luns(now);
         }
-        if self.listen_again.is_some_and(|at| now >= at) {
+        if self.listening.listen_again.is_some_and(|at| now >= at) {
             self.listen()?;
         }
-        if now >= self.next_sample {
+        if now >= self.sampling.next_sample {
             self.sample(now);
-            self.next_sample = self.next_sample.min(self.listen_again.unwrap_or(Instant::FAR_FUTURE));
+            self.sampling.next_sample =
+                self.sampling.next_sample.min(self.listening.listen_again.unwrap_or(Instant::FAR_FUTURE));
         }
-        if now >= self.next_roll_call {
+        if now >= self.sampling.next_roll_call {
             self.call_roll(now);
         }
         served.clear();
         // The vector's memory is reused for clients that were found meanwhile.
-        served.append(&mut self.dirty);
-        self.dirty = served;
-        if !self.shared.ended.is_empty() {
+        served.append(&mut self.schedule.dirty);
+        self.schedule.dirty = served;
+        if !self.shared.work.ended.is_empty() {
             self.manage(now);
         }
         let register_at = self.keep_sessions(now);
         self.resume_paused();
-        let mut next = self.next_sample.min(self.next_roll_call).min(self.next_release());
+        let mut next = self.sampling.next_sample.min(self.sampling.next_roll_call).min(self.next_release());
         next = next.min(register_at);
-        next = next.min(self.shared.waiting.next_due());
-        let resumes = self.spaced.iter().filter_map(|index| self.clients.get(*index)?.resume_at());
+        next = next.min(self.shared.work.waiting.next_due());
+        let resumes = self.schedule.spaced.iter().filter_map(|index| self.clients.get(*index)?.resume_at());
         next = resumes.fold(next, Instant::min);
-        if let Some(drain) = self.drain {
+        if let Some(drain) = self.shutdown.drain {
             match self.drain(drain, now) {
                 Some(at) => next = next.min(at),
                 None => return Ok(Turn::Stop),
             }
         }
-        let is_idle = self.dirty.is_empty()
-            && self.left.is_empty()
-            && self.again.is_empty()
-            && self.shared.chores.is_empty()
-            && self.shared.ended.is_empty();
+        let is_idle = self.schedule.dirty.is_empty()
+            && self.schedule.left.is_empty()
+            && self.schedule.again.is_empty()
+            && self.shared.work.chores.is_empty()
+            && self.shared.work.ended.is_empty();
         Ok(match (is_idle, next) {
             (false, _) => Turn::Again,
             (true, Instant::FAR_FUTURE) => Turn::Wait,

@@ -34,7 +34,7 @@ impl Side {
         let lingering = self.transfers.iter().filter(|(_, transfer)| gone(transfer));
         self.lingering.at_work.extend(lingering.map(|(token, _)| token as u64));
         // A connection that replaces the lost one may begin.
-        shared.stirred.extend(self.members.iter().map(|member| member.client));
+        shared.effects.stirred.extend(self.members.iter().map(|member| member.client));
         self.members.is_empty()
     }
 
@@ -83,8 +83,8 @@ impl Side {
         }
         let job = Job { store: Arc::clone(store), lun, call, side, nexus, token, is_timed };
         match begins > now {
-            false => shared.workers.submit(job.claim(), job.cost_bytes(), job),
-            true => shared.waiting.push(begins, job),
+            false => shared.work.workers.submit(job.claim(), job.cost_bytes(), job),
+            true => shared.work.waiting.push(begins, job),
         }
     }
 

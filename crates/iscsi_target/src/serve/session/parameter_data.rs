@@ -30,7 +30,7 @@ impl Side {
         if !self.may_announce(run.lun, len_bytes, shared) {
             return self.answer(task, Status::TASK_SET_FULL, None, 0);
         }
-        let buffer = shared.budget.promise(run.lun.number(), len_bytes);
+        let buffer = shared.memory.budget.promise(run.lun.number(), len_bytes);
         let body = Body::Parameters(buffer, run.cdb);
         let token = self.insert(without_place(task, run.lun, len_bytes, body), shared);
         self.receive(task, token, len_bytes, shared);
@@ -94,14 +94,22 @@ impl Side {
         };
         let mut done_bytes = 0;
         // A turn may bring thousands, and each would begin at once.
-        let waits = order.is_long() && !shared.chores.is_empty();
+        let waits = order.is_long() && !shared.work.chores.is_empty();
         match if waits { Ok(false) } else { order.inline(inline, &mut done_bytes) } {
             Ok(true) => self.answer(task, Status::GOOD, None, sent_bytes),
             // The rest of something long, while others get their turn.
             Ok(false) => {
                 let token = self.insert(without_place(task, lun, sent_bytes, Body::Away), shared);
                 let (side, nexus) = (self.index, self.nexus);
-                shared.chores.push(Chore { lun, order, side, nexus, token, done_bytes, _counted: counted });
+                shared.work.chores.push(Chore {
+                    lun,
+                    order,
+                    side,
+                    nexus,
+                    token,
+                    done_bytes,
+                    _counted: counted,
+                });
             }
             Err(failure) => self.fail(task, lun, &failure, shared),
         }

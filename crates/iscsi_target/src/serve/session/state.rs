@@ -74,9 +74,9 @@ impl Side {
         // The announced MaxCmdSN holds, though the configured window may have changed since.
         let told = admitted.max_cmd_sn.wrapping_sub(exp_cmd_sn).wrapping_add(1);
         let mut session = Session::new(candidate.cid, params, exp_cmd_sn, stat_sn, told);
-        session.set_command_window(shared.policy.command_window);
+        session.set_command_window(shared.rules.policy.command_window);
         let number = RequestId::session_of(candidate.isid, admitted.tsih);
-        let trail = shared.tracer.as_ref().map(|tracer| Trail::new(Rc::clone(tracer), number));
+        let trail = shared.report.tracer.as_ref().map(|tracer| Trail::new(Rc::clone(tracer), number));
         Side {
             index,
             nexus,
@@ -92,7 +92,7 @@ impl Side {
             early_bytes: 0,
             window_max: u32::MAX,
             lingering: Lingering::default(),
-            weight: shared.weights.get(&name::folded(&candidate.initiator_name)).copied().unwrap_or(1),
+            weight: shared.rules.weights.get(&name::folded(&candidate.initiator_name)).copied().unwrap_or(1),
             debt: Debt::default(),
             trail,
         }
@@ -131,7 +131,7 @@ impl Side {
 
     fn end(&mut self, connection: ConnectionId, end: End, is_abrupt: bool, shared: &mut Shared) {
         if let Some(member) = self.members.iter().find(|member| member.connection == connection) {
-            shared.endings.push(Ending { client: member.client, end, is_abrupt });
+            shared.effects.endings.push(Ending { client: member.client, end, is_abrupt });
         }
     }
 
@@ -139,7 +139,7 @@ impl Side {
     pub(crate) fn stir_others(&self, client: usize, shared: &mut Shared) {
         let others = self.members.iter().filter(|member| member.client != client);
         let stirred = others.filter(|member| self.session.wants_transmit(member.connection));
-        shared.stirred.extend(stirred.map(|member| member.client));
+        shared.effects.stirred.extend(stirred.map(|member| member.client));
     }
 
     /// Returns true if a transfer is under way on a LUN.
@@ -150,13 +150,13 @@ impl Side {
     pub(crate) fn insert(&mut self, mut transfer: Transfer, shared: &mut Shared) -> u64 {
         if transfer.is_buffered {
             self.holds.held_bytes += transfer.len_bytes as usize;
-            let room = share_bytes(shared.open_sessions) / (transfer.len_bytes as usize).max(512);
+            let room = share_bytes(shared.admission.open_sessions) / (transfer.len_bytes as usize).max(512);
             // A mean that follows: one large request among small ones does not close the window.
             let mean = u64::from(self.window_max.min(1 << 16)) * 7 + room as u64;
             self.window_max = u32::try_from(mean / 8).unwrap_or(u32::MAX).max(1);
         }
         if transfer.body.lacks_data() {
-            transfer.filled = shared.budget.announce(&mut self.holds, transfer.len_bytes);
+            transfer.filled = shared.memory.budget.announce(&mut self.holds, transfer.len_bytes);
         }
         self.transfers.insert(transfer) as u64
     }
@@ -225,7 +225,7 @@ impl Side {
         if !matches!(outcome, Outcome::Read(_) | Outcome::Write(_)) {
             shared.turn.note_costly();
         }
-        shared.stats.commands += 1;
+        shared.report.stats.commands += 1;
         self.member(run.connection).commands += 1;
         let task = run.task;
         match outcome {
@@ -251,7 +251,7 @@ impl Side {
                 } else if !self.has_room(run.lun, len_bytes, shared) {
                     self.answer(task, Status::TASK_SET_FULL, None, 0);
                 } else {
-                    let buffer = shared.budget.take(run.lun.number(), len_bytes);
+                    let buffer = shared.memory.budget.take(run.lun.number(), len_bytes);
                     let call = StoreCall::Read {
                         offset_bytes: range.offset_bytes,
                         buffer,
@@ -276,7 +276,7 @@ impl Side {
                 } else if !self.may_announce(run.lun, len_bytes, shared) {
                     return self.answer(task, Status::TASK_SET_FULL, None, 0);
                 } else {
-                    Body::Filling(shared.budget.promise(run.lun.number(), len_bytes))
+                    Body::Filling(shared.memory.budget.promise(run.lun.number(), len_bytes))
                 };
                 let token = self.insert(new_transfer(run, range, len_bytes, body), shared);
                 self.receive(task, token, len_bytes, shared);
@@ -392,7 +392,7 @@ impl Side {
     ) {
         if let (Some(error), Some(number)) = (failure.device_error(), lun.number()) {
             let text = error.to_string();
-            if shared.told.is_new(number, &text, clock::now()) {
+            if shared.report.told.is_new(number, &text, clock::now()) {
                 log(format_args!("{}: LUN {number}: {text}", self.name));
             }
         }
@@ -411,7 +411,7 @@ impl Side {
             Some(target_name) => Asker::Session { target_name },
             None => Asker::Discovery,
         };
-        let portals = shared.portals.named(local);
+        let portals = shared.rules.portals.named(local);
         let answer = match peer_cpu::is_request(text) {
             true => Ok(peer_cpu::answer(clock::process_cpu_ns())),
             false => discovery::answer(text, asker, &portals),
@@ -454,10 +454,10 @@ impl Side {
                 &mut buffer[place.offset_bytes as usize + offset..][..len]
             }
             Body::Waste => {
-                if shared.waste.len() < len {
-                    shared.waste.resize(len, 0);
+                if shared.memory.waste.len() < len {
+                    shared.memory.waste.resize(len, 0);
                 }
-                &mut shared.waste[..len]
+                &mut shared.memory.waste[..len]
             }
             other => unreachable!("nothing is received for a transfer like {other:?}"),
         }

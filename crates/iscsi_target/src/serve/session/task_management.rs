@@ -65,7 +65,7 @@ impl Side {
     /// session, or by the configured initiator name.
     fn may_reset(&self, shared: &Shared) -> bool {
         let is_it = |initiator: &String| name::is_same(initiator, &self.name);
-        shared.luns.is_alone(self.nexus) || shared.cold_reset.iter().any(is_it)
+        shared.luns.is_alone(self.nexus) || shared.rules.cold_reset.iter().any(is_it)
     }
 
     /// Answers a command with GOOD as soon as the tasks of these sessions on its unit have ended, and the
@@ -123,7 +123,7 @@ impl Side {
                 self.session.answer_manage(connection, itt, task_response::COMPLETE);
                 for member in self.members.iter().filter(|_| is_cold) {
                     let is_abrupt = member.connection != connection;
-                    shared.endings.push(Ending { client: member.client, end: End::Reset, is_abrupt });
+                    shared.effects.endings.push(Ending { client: member.client, end: End::Reset, is_abrupt });
                 }
             }
             Reply::Good { token, id } => {
@@ -150,7 +150,7 @@ impl Side {
             let orphan = Orphan { lun: transfer.lun, waiters };
             shared.management.add_orphan(self.nexus, token as u64, orphan);
         }
-        shared.ended.push(self.nexus);
+        shared.work.ended.push(self.nexus);
     }
 
     /// Releases the payload of ended tasks. Request `id`, if there is one, waits for the calls that workers execute for
@@ -182,8 +182,8 @@ impl Side {
                 shared.management.wait(id);
             }
         }
-        if !ended.is_empty() && shared.ended.last() != Some(&self.nexus) {
-            shared.ended.push(self.nexus);
+        if !ended.is_empty() && shared.work.ended.last() != Some(&self.nexus) {
+            shared.work.ended.push(self.nexus);
         }
         self.session.forget_all(&resting);
         // Calls that no worker has begun are dropped.

@@ -23,12 +23,12 @@ impl Client {
             log(format_args!("{}: {advice}", self.link.name));
         }
         shared.crowd.leave(self.link.index);
-        shared.unread.leave(self.link.peer.ip().into(), self.unread);
+        shared.memory.unread.leave(self.link.peer.ip().into(), self.unread);
         if let Some(ticket) = self.ticket {
-            shared.slots.leave(self.link.peer.ip(), ticket);
+            shared.admission.slots.leave(self.link.peer.ip(), ticket);
         }
-        shared.stats.received_bytes += self.connection.received_payload_bytes();
-        shared.stats.sent_bytes += self.connection.sent_payload_bytes();
+        shared.report.stats.received_bytes += self.connection.received_payload_bytes();
+        shared.report.stats.sent_bytes += self.connection.sent_payload_bytes();
         match self.place().or(self.link.joining) {
             Some((side, connection)) => {
                 let place = &mut sides[side];
@@ -38,11 +38,11 @@ impl Client {
                     }
                     place.leave_orphans(shared);
                     let is_busy = |nexus| shared.management.is_busy(nexus);
-                    shared.sessions.close(place.tsih, Some(place.nexus), is_busy);
+                    shared.admission.sessions.close(place.tsih, Some(place.nexus), is_busy);
                     shared.luns.end(place.nexus, is_logout);
-                    shared.open_sessions -= 1;
-                    shared.early.leave(place.early_bytes);
-                    shared.budget.leave(&place.holds);
+                    shared.admission.open_sessions -= 1;
+                    shared.memory.early.leave(place.early_bytes);
+                    shared.memory.budget.leave(&place.holds);
                     sides.remove(side);
                 } else {
                     if let Some(trail) = &mut place.trail {
@@ -57,7 +57,7 @@ impl Client {
             None => {
                 if let Some(tsih) = self.next_tsih() {
                     let is_busy = |nexus| shared.management.is_busy(nexus);
-                    shared.sessions.close(tsih, None, is_busy);
+                    shared.admission.sessions.close(tsih, None, is_busy);
                 }
             }
         }

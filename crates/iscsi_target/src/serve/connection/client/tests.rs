@@ -220,9 +220,9 @@ fn a_connection_is_read_while_its_session_may_be_and_it_does_not_end() {
     assert!(link.may_read(sides, shared));
     // The nexus is not in the register yet.
     sides.iter_mut().for_each(|(_, side)| side.register_version = kept + 1);
-    shared.register_version = kept;
+    shared.admission.register_version = kept;
     assert!(!link.may_read(sides, shared));
-    shared.register_version = kept + 1;
+    shared.admission.register_version = kept + 1;
     assert!(link.may_read(sides, shared));
     link.end = Some(End::LoggedOut);
     assert!(!link.may_read(sides, shared), "it only waits until its answer is sent");
