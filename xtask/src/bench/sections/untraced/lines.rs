@@ -14,6 +14,7 @@ use anyhow::{Context, Result, ensure};
 const FILES: &[&str] = &[
     "crates/initiator/src/session/request_trace.rs",
     "crates/iscsi_target/src/serve/session/request_trace.rs",
+    "crates/iscsi_target/src/serve/session/tracing.rs",
 ];
 /// Files below these folders call the recorder, on lines with one of these words. Lines on which the record is only one
 /// field of many that are moved anyway (`mark`) are not counted: its share there cannot be determined.
