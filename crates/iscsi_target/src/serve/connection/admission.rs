@@ -29,7 +29,7 @@ impl Directory for Door<'_> {
         if !self.sessions.may_join(candidate, tsih) {
             return Err(missing);
         }
-        let (_, side) = self.sides.iter().find(|(_, side)| side.tsih == tsih).ok_or(missing)?;
+        let (_, side) = self.sides.iter().find(|(_, side)| side.identity.tsih == tsih).ok_or(missing)?;
         let session = &side.session;
         let takes_place = session.connection_of(candidate.cid).is_some();
         let most = usize::from(session.params().max_connections);

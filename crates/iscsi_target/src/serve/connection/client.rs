@@ -400,7 +400,7 @@ impl Client {
     pub(crate) fn judge(&mut self, now: Instant, sides: &mut Slab<Side>) -> Verdict {
         let Some((side, connection)) = self.place() else { return Verdict::Fine };
         let side = &mut sides[side];
-        if side.iqn.is_none() {
+        if side.identity.iqn.is_none() {
             let is_idle = self.alive.silent_for(now) >= DISCOVERY_PATIENCE;
             return if is_idle { Verdict::Idle } else { Verdict::Fine };
         }
@@ -423,7 +423,7 @@ impl Client {
     /// Sends an Async Message that requests a logout.
     pub(crate) fn request_logout(&mut self, within_s: u16, sides: &mut Slab<Side>) {
         if let Some((side, connection)) = self.place()
-            && sides[side].iqn.is_some()
+            && sides[side].identity.iqn.is_some()
         {
             sides[side].session.request_logout(connection, within_s);
         }

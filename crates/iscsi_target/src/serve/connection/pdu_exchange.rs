@@ -219,7 +219,7 @@ impl Active<'_> {
                 .may_begin(admitted.tsih, self.link.index, |nexus| management.is_busy(nexus));
         }
         if self.link.joining.is_none() {
-            let found = self.sides.iter_mut().find(|(_, side)| side.tsih == admitted.tsih);
+            let found = self.sides.iter_mut().find(|(_, side)| side.identity.tsih == admitted.tsih);
             let Some((index, side)) = found else {
                 // The session has ended since the login.
                 self.link.end = Some(End::Replaced);
@@ -244,7 +244,7 @@ impl Active<'_> {
         let index = entry.key();
         let side = entry.insert(Side::new(index, nexus, admitted, client, local, self.shared));
         side.session.set_separate_status(self.shared.rules.compat.separate_status);
-        if side.iqn.is_some() {
+        if side.identity.iqn.is_some() {
             let port = Port {
                 name: name::folded(&candidate.initiator_name),
                 isid: candidate.isid,

@@ -32,10 +32,10 @@ impl Side {
         {
             return false;
         }
-        if self.holds.filling > 0 {
-            return shared.memory.budget.may_fill(&self.holds);
+        if self.memory.holds.filling > 0 {
+            return shared.memory.budget.may_fill(&self.memory.holds);
         }
-        let held_bytes = self.holds.held_bytes;
+        let held_bytes = self.memory.holds.held_bytes;
         held_bytes == 0
             || held_bytes <= share_bytes(shared.admission.open_sessions)
                 && shared.memory.budget.held_bytes() < BUDGET_BYTES
@@ -43,19 +43,19 @@ impl Side {
 
     /// Returns true if one more buffer can be had at once.
     pub(crate) fn has_room(&self, lun: Address, len_bytes: u32, shared: &Shared) -> bool {
-        shared.memory.budget.has_room(&self.holds, wish(lun, len_bytes, shared))
+        shared.memory.budget.has_room(&self.memory.holds, wish(lun, len_bytes, shared))
     }
 
     /// Returns true if data may be sent for, which have memory as they arrive.
     pub(crate) fn may_announce(&self, lun: Address, len_bytes: u32, shared: &Shared) -> bool {
-        shared.memory.budget.may_announce(&self.holds, wish(lun, len_bytes, shared))
+        shared.memory.budget.may_announce(&self.memory.holds, wish(lun, len_bytes, shared))
     }
 
     /// Data of the initiator have arrived for a transfer.
     pub(crate) fn laid(&mut self, token: u64, len_bytes: usize, shared: &mut Shared) {
         let Some(transfer) = self.transfers.get_mut(token as usize) else { return };
         if let Body::Filling(buffer) | Body::Parameters(buffer, _) = &mut transfer.body {
-            shared.memory.budget.arrive(&mut self.holds, &mut transfer.filled, transfer.len_bytes, len_bytes);
+            shared.memory.budget.arrive(&mut self.memory.holds, &mut transfer.filled, transfer.len_bytes, len_bytes);
             buffer.count(transfer.filled.arrived_bytes as usize);
         }
     }
@@ -64,15 +64,15 @@ impl Side {
     pub(crate) fn settle(&mut self, token: u64, shared: &mut Shared) {
         let transfer = &self.transfers[token as usize];
         if transfer.body.lacks_data() {
-            shared.memory.budget.settle(&mut self.holds, transfer.filled, transfer.len_bytes);
+            shared.memory.budget.settle(&mut self.memory.holds, transfer.filled, transfer.len_bytes);
         }
     }
 
     /// The longest time for which data of a write have failed to come. `is_read` is false while a connection of the
     /// session is not read.
     fn data_late(&mut self, now: Instant, is_read: bool) -> Duration {
-        self.holds.look(now, is_read);
-        let holds = &self.holds;
+        self.memory.holds.look(now, is_read);
+        let holds = &self.memory.holds;
         if holds.filling == 0 {
             return Duration::ZERO;
         }
@@ -82,8 +82,8 @@ impl Side {
 
     /// Counts data that arrived ahead of its turn in CmdSN order; the total of all sessions is bounded.
     pub(crate) fn count_early(&mut self, shared: &mut Shared) -> Result<(), End> {
-        let before = std::mem::replace(&mut self.early_bytes, self.session.early_bytes());
-        shared.memory.early.change(before, self.early_bytes)
+        let before = std::mem::replace(&mut self.memory.early_bytes, self.session.early_bytes());
+        shared.memory.early.change(before, self.memory.early_bytes)
     }
 }
 
@@ -96,11 +96,11 @@ impl Target {
     pub(crate) fn reserve(&mut self) {
         let (clients, sides, budget) = (&self.clients, &mut self.sides, &mut self.shared.memory.budget);
         let side_of = |index: &usize| clients.get(*index)?.place().map(|(side, _)| side);
-        let waits = |side: &usize| sides[*side].holds.filling > 0 && !budget.may_fill(&sides[*side].holds);
+        let waits = |side: &usize| sides[*side].memory.holds.filling > 0 && !budget.may_fill(&sides[*side].memory.holds);
         let mut waiting: Vec<usize> = self.schedule.paused.iter().filter_map(side_of).filter(waits).collect();
-        waiting.sort_by_key(|side| sides[*side].holds.lacking_bytes());
+        waiting.sort_by_key(|side| sides[*side].memory.holds.lacking_bytes());
         for side in waiting {
-            budget.reserve(&mut sides[side].holds);
+            budget.reserve(&mut sides[side].memory.holds);
         }
     }
 

@@ -44,7 +44,7 @@ impl Target {
             let mut waits_for = self.shared.admission.sessions.held_by(old);
             let login = self.clients.iter().filter(|(_, client)| client.next_tsih() == Some(old));
             let mut clients: Vec<_> = login.map(|(index, _)| index).collect();
-            for (_, side) in self.sides.iter().filter(|(_, side)| side.tsih == old) {
+            for (_, side) in self.sides.iter().filter(|(_, side)| side.identity.tsih == old) {
                 waits_for.push(side.nexus);
                 clients.extend(side.members.iter().map(|member| member.client));
             }
@@ -60,7 +60,7 @@ impl Target {
     pub(crate) fn manage(&mut self, now: Instant) {
         for others in self.shared.management.take_others() {
             for (_, side) in &mut self.sides {
-                if side.iqn.is_some()
+                if side.identity.iqn.is_some()
                     && others.concerns(side.nexus)
                     && side.end_tasks(&others, &mut self.shared)
                     && others.is_told

@@ -27,7 +27,7 @@ impl Target {
                 Verdict::Gone => {
                     // Waiting writes, whose data arrive in large packets.
                     let is_filling =
-                        client.place().is_some_and(|(side, _)| self.sides[side].holds.filling > 0);
+                        client.place().is_some_and(|(side, _)| self.sides[side].memory.holds.filling > 0);
                     let info = client.tcp_info().filter(|_| is_filling);
                     gone.push((index, End::Silent(info.and_then(|info| BlackHole::of_received(&info)))));
                 }
@@ -66,7 +66,7 @@ impl Target {
                     }
                     if let Some((side, _)) = client.place() {
                         let side = &self.sides[side];
-                        let session = (usize::from(side.tsih), side.weight);
+                        let session = (usize::from(side.identity.tsih), side.weight);
                         claims.add(index, session, client.claim());
                         claims_of_peers.add(index, session, client.claim_of_peer());
                     }

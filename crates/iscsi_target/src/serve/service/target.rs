@@ -294,7 +294,7 @@ impl Target {
         // Initiators follow the target's own request for a logout by another login.
         let has_left = matches!(end, End::LoggedOut) || matches!(client.link.end, Some(End::LoggedOut));
         // open-iscsi ends a discovery that way.
-        let is_discovery = client.place().is_some_and(|(side, _)| self.sides[side].iqn.is_none());
+        let is_discovery = client.place().is_some_and(|(side, _)| self.sides[side].identity.iqn.is_none());
         let is_usual = end.is_reset() && is_discovery;
         client.leave(&mut self.sides, &mut self.shared, has_left && self.shutdown.drain.is_none());
         if end.is_worth_telling() && !is_usual {

@@ -43,7 +43,7 @@ impl Side {
 
     /// Returns true for an initiator of our own kind that reads its answers. For others a session is plain RFC 7143.
     fn may_tell(&self, connection: ConnectionId) -> bool {
-        let is_of_our_kind = self.session.params().peer_software.is_some() && self.iqn.is_some();
+        let is_of_our_kind = self.session.params().peer_software.is_some() && self.identity.iqn.is_some();
         is_of_our_kind && !self.session.is_backed_up(connection)
     }
 
@@ -51,6 +51,6 @@ impl Side {
     pub(crate) fn set_window(&mut self, connection: ConnectionId, window: u32, most: u32) {
         self.member(connection).window = window;
         let all = self.members.iter().fold(0_u32, |all, member| all.saturating_add(member.window));
-        self.session.set_command_window(all.min(self.window_max).min(most));
+        self.session.set_command_window(all.min(self.memory.window_max).min(most));
     }
 }

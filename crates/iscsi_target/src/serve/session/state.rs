@@ -33,23 +33,13 @@ use crate::serve::{Shared, log};
 pub(crate) struct Side {
     pub(crate) index: usize,
     pub(crate) nexus: Nexus,
-    pub(crate) name: String,
-    pub(crate) tsih: u16,
-    /// Number of the session in the tables.
-    number: u64,
-    /// The target it is logged in to; `None` for discovery.
-    pub(crate) iqn: Option<String>,
+    pub(crate) identity: SessionIdentity,
     /// Version of the register that has its nexus; nothing of it is read before that is kept.
     pub(crate) register_version: u64,
     pub(crate) session: Session,
     pub(crate) members: Vec<Member>,
     pub(crate) transfers: Slab<Transfer>,
-    /// Buffers of its transfers.
-    pub(crate) holds: Holdings,
-    /// Data that waits for commands before its own, as it was counted last.
-    pub(crate) early_bytes: usize,
-    /// Commands that fit into the session's share of buffers, by the mean size of commands with a buffer.
-    pub(crate) window_max: u32,
+    pub(crate) memory: SessionMemory,
     pub(crate) lingering: Lingering,
     /// Weight in the allocation of a line that sessions share.
     pub(crate) weight: u32,
@@ -57,6 +47,27 @@ pub(crate) struct Side {
     pub(crate) debt: Debt,
     /// Trace of requests through the layers; `None` without one.
     pub(crate) trail: Option<Trail>,
+}
+
+/// Identity of a session, set by its first login.
+pub(crate) struct SessionIdentity {
+    /// Name of the initiator.
+    pub(crate) name: String,
+    pub(crate) tsih: u16,
+    /// Number of the session in the tables.
+    number: u64,
+    /// The target it is logged in to; `None` for discovery.
+    pub(crate) iqn: Option<String>,
+}
+
+/// Memory for the data of a session.
+pub(crate) struct SessionMemory {
+    /// Buffers of its transfers.
+    pub(crate) holds: Holdings,
+    /// Data that waits for commands before its own, as it was counted last.
+    pub(crate) early_bytes: usize,
+    /// Commands that fit into the session's share of buffers, by the mean size of commands with a buffer.
+    pub(crate) window_max: u32,
 }
 
 impl Side {
@@ -80,17 +91,17 @@ impl Side {
         Side {
             index,
             nexus,
-            name: candidate.initiator_name.clone(),
-            tsih: admitted.tsih,
-            number,
-            iqn: candidate.target_name.clone().filter(|_| !candidate.discovery),
+            identity: SessionIdentity {
+                name: candidate.initiator_name.clone(),
+                tsih: admitted.tsih,
+                number,
+                iqn: candidate.target_name.clone().filter(|_| !candidate.discovery),
+            },
             register_version: 0,
             session,
             members: vec![Member::new(ConnectionId::LEADING, client, local)],
             transfers: Slab::new(),
-            holds: Holdings::default(),
-            early_bytes: 0,
-            window_max: u32::MAX,
+            memory: SessionMemory { holds: Holdings::default(), early_bytes: 0, window_max: u32::MAX },
             lingering: Lingering::default(),
             weight: shared.rules.weights.get(&name::folded(&candidate.initiator_name)).copied().unwrap_or(1),
             debt: Debt::default(),
@@ -101,7 +112,7 @@ impl Side {
     /// Negotiated parameters of a connection, for the table `sessions`.
     pub(crate) fn recorded(&self, connection: ConnectionId) -> Login {
         let cid = self.session.cid_of(connection).into();
-        Login { session: self.number, cid, ..self.session.params_of(connection).recorded(Host::Far) }
+        Login { session: self.identity.number, cid, ..self.session.params_of(connection).recorded(Host::Far) }
     }
 
     /// Adds a connection to the session. An open connection with the same CID ends with its tasks (RFC 7143 section
@@ -149,14 +160,14 @@ impl Side {
 
     pub(crate) fn insert(&mut self, mut transfer: Transfer, shared: &mut Shared) -> u64 {
         if transfer.is_buffered {
-            self.holds.held_bytes += transfer.len_bytes as usize;
+            self.memory.holds.held_bytes += transfer.len_bytes as usize;
             let room = share_bytes(shared.admission.open_sessions) / (transfer.len_bytes as usize).max(512);
             // A mean that follows: one large request among small ones does not close the window.
-            let mean = u64::from(self.window_max.min(1 << 16)) * 7 + room as u64;
-            self.window_max = u32::try_from(mean / 8).unwrap_or(u32::MAX).max(1);
+            let mean = u64::from(self.memory.window_max.min(1 << 16)) * 7 + room as u64;
+            self.memory.window_max = u32::try_from(mean / 8).unwrap_or(u32::MAX).max(1);
         }
         if transfer.body.lacks_data() {
-            transfer.filled = shared.memory.budget.announce(&mut self.holds, transfer.len_bytes);
+            transfer.filled = shared.memory.budget.announce(&mut self.memory.holds, transfer.len_bytes);
         }
         self.transfers.insert(transfer) as u64
     }
@@ -164,7 +175,7 @@ impl Side {
     pub(crate) fn remove(&mut self, token: usize) -> Transfer {
         let transfer = self.transfers.remove(token);
         if transfer.is_buffered {
-            self.holds.held_bytes -= transfer.len_bytes as usize;
+            self.memory.holds.held_bytes -= transfer.len_bytes as usize;
         }
         transfer
     }
@@ -212,7 +223,7 @@ impl Side {
         if shared.is_draining {
             return self.answer(run.task, Status::BUSY, None, 0);
         }
-        let is_discovery = self.iqn.is_none();
+        let is_discovery = self.identity.iqn.is_none();
         let outcome = match (run.read && run.write, is_discovery) {
             (_, true) => Outcome::Check(Sense::LUN_NOT_SUPPORTED),
             (true, _) => Outcome::Check(Sense::INVALID_OPCODE),
@@ -393,7 +404,7 @@ impl Side {
         if let (Some(error), Some(number)) = (failure.device_error(), lun.number()) {
             let text = error.to_string();
             if shared.report.told.is_new(number, &text, clock::now()) {
-                log(format_args!("{}: LUN {number}: {text}", self.name));
+                log(format_args!("{}: LUN {number}: {text}", self.identity.name));
             }
         }
         self.answer(task, Status::CHECK_CONDITION, Some(scsi::sense_of(failure)), 0);
@@ -407,7 +418,7 @@ impl Side {
 
     fn answer_text(&mut self, connection: ConnectionId, text: &[u8], shared: &Shared) {
         let local = self.member(connection).local;
-        let asker = match &self.iqn {
+        let asker = match &self.identity.iqn {
             Some(target_name) => Asker::Session { target_name },
             None => Asker::Discovery,
         };

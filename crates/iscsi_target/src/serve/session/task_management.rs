@@ -32,7 +32,7 @@ impl Side {
             Function::AbortTaskSet(lun) | Function::ClearTaskSet(lun) | Function::LunReset(lun) => Some(lun),
             Function::AbortTask(_) | Function::WarmReset | Function::ColdReset => None,
         };
-        if self.iqn.is_none() {
+        if self.identity.iqn.is_none() {
             return self.session.answer_manage(connection, itt, task_response::NOT_SUPPORTED);
         }
         let is_missing = |lun| shared.luns.lun(lun).is_none_or(|lun| lun.is_closed_to(self.nexus));
@@ -64,7 +64,7 @@ impl Side {
     /// Returns true if the session may close the connections of all sessions (RFC 7143 section 11.5.1): as the only
     /// session, or by the configured initiator name.
     fn may_reset(&self, shared: &Shared) -> bool {
-        let is_it = |initiator: &String| name::is_same(initiator, &self.name);
+        let is_it = |initiator: &String| name::is_same(initiator, &self.identity.name);
         shared.luns.is_alone(self.nexus) || shared.rules.cold_reset.iter().any(is_it)
     }
 

@@ -10,7 +10,7 @@ impl Client {
     /// Sends an Async Message that announces the drop of the session.
     pub(in crate::serve) fn announce_drop(&mut self, sides: &mut Slab<Side>) {
         if let Some((side, connection)) = self.place()
-            && sides[side].iqn.is_some()
+            && sides[side].identity.iqn.is_some()
         {
             sides[side].session.announce_drop(connection);
         }
@@ -38,11 +38,11 @@ impl Client {
                     }
                     place.leave_orphans(shared);
                     let is_busy = |nexus| shared.management.is_busy(nexus);
-                    shared.admission.sessions.close(place.tsih, Some(place.nexus), is_busy);
+                    shared.admission.sessions.close(place.identity.tsih, Some(place.nexus), is_busy);
                     shared.luns.end(place.nexus, is_logout);
                     shared.admission.open_sessions -= 1;
-                    shared.memory.early.leave(place.early_bytes);
-                    shared.memory.budget.leave(&place.holds);
+                    shared.memory.early.leave(place.memory.early_bytes);
+                    shared.memory.budget.leave(&place.memory.holds);
                     sides.remove(side);
                 } else {
                     if let Some(trail) = &mut place.trail {
