@@ -17,7 +17,7 @@ use crate::options::Options;
 use crate::session::connection::Line;
 use crate::session::lun::identity::Known;
 use crate::session::request_trace::Trail;
-use crate::session::state::Side;
+use crate::session::state::SessionState;
 use crate::tables::Tables;
 
 /// Number of epoll tokens reserved for the sockets of one session.
@@ -26,7 +26,7 @@ const TOKENS_PER_SESSION: u64 = 1 << 16;
 /// A session with a target: its connections, outstanding requests and recovery.
 pub struct Client {
     pub(crate) poll: Poll,
-    pub(crate) side: Side,
+    pub(crate) side: SessionState,
     /// Connections by CID; empty while there is no session.
     pub(super) lines: Vec<Line>,
     pub(super) state: State,
@@ -94,7 +94,7 @@ impl Client {
         note_logins(&lines, &session, (number, options), &tables, now);
         Client {
             poll,
-            side: Side::new((session, address), (tables, trail), options.timeout, now),
+            side: SessionState::new((session, address), (tables, trail), options.timeout, now),
             lines,
             state: State::Up,
             growth,

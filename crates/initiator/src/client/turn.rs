@@ -18,7 +18,7 @@ use crate::session::command_timeout::Finding;
 use crate::session::connection::Line;
 use crate::session::lun::command_limit::lone_outstanding_bytes;
 use crate::session::requests::Open;
-use crate::session::state::Side;
+use crate::session::state::SessionState;
 
 /// Interval between checks of timeouts: the maximum, and its divisor of the timeout.
 pub(super) const CHECK_EVERY: Duration = Duration::from_millis(250);
@@ -248,7 +248,7 @@ impl Client {
     }
 
     fn check_commands(&mut self, now: Instant) -> Result<(), Error> {
-        let Side { session, watch, requests, address, timeout, text, .. } = &mut self.side;
+        let SessionState { session, watch, requests, address, timeout, text, .. } = &mut self.side;
         if text.request.is_some() && now.since(text.sent) >= *timeout {
             let (address, after) = (*address, *timeout);
             let hole = self.lines.iter().find_map(|line| line.black_hole(&self.side));

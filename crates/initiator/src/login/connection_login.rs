@@ -29,7 +29,7 @@ pub(crate) struct Dial {
 
 enum Stage {
     Connecting { stream: TcpStream, login: Box<Login>, is_ready: bool },
-    LoggingIn { connection: Box<Connection<Place, Payload>>, side: Box<Side>, is_readable: bool },
+    LoggingIn { connection: Box<Connection<Place, Payload>>, side: Box<LoginState>, is_readable: bool },
     Over,
 }
 
@@ -90,7 +90,7 @@ impl Dial {
             let Stage::Connecting { stream, login, .. } = stage else { unreachable!("just matched") };
             poll.remove(stream.as_fd())?;
             let connection = Box::new(Connection::new(stream, poll, self.token, self.course)?);
-            let side = Box::new(Side { login: *login, response: None, address });
+            let side = Box::new(LoginState { login: *login, response: None, address });
             self.stage = Stage::LoggingIn { connection, side, is_readable: true };
         }
         let mut what = "accept a connection";
@@ -118,13 +118,13 @@ impl Dial {
     }
 }
 
-struct Side {
+struct LoginState {
     login: Login,
     response: Option<Pdu>,
     address: SocketAddr,
 }
 
-impl Receiver for Side {
+impl Receiver for LoginState {
     type Place = Place;
     type Error = Error;
 
@@ -171,7 +171,7 @@ impl Receiver for Side {
     }
 }
 
-impl Sender for Side {
+impl Sender for LoginState {
     type Data = Payload;
 
     fn next(&mut self) -> Option<Outgoing<Payload>> {

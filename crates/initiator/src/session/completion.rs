@@ -12,7 +12,7 @@ use crate::error::{Error, Failure};
 use crate::request::Completed;
 use crate::session::lun::identity::Attention;
 use crate::session::requests::{Open, Refusal};
-use crate::session::state::Side;
+use crate::session::state::SessionState;
 
 /// Wait before a refused command is issued again: the first wait, and the maximum after doublings.
 const REFUSED_MIN: Duration = Duration::from_millis(5);
@@ -20,7 +20,7 @@ const REFUSED_MAX: Duration = Duration::from_secs(1);
 /// Maximum retries of a command after unit attentions; a target reports each condition once.
 const ATTENTIONS_MAX: u8 = 16;
 
-impl Side {
+impl SessionState {
     /// Handles the status of a command: retries it, or hands it to its caller.
     pub(crate) fn complete(&mut self, completion: &Completion) -> Result<(), Error> {
         let token = completion.token as usize;

@@ -12,7 +12,7 @@ use crate::session::command_timeout::is_flushing;
 use crate::session::dead_peer::{Pulse, Verdict};
 use crate::session::payload::{Payload, Place};
 use crate::session::pdu_exchange::{AtPort, Port};
-use crate::session::state::Side;
+use crate::session::state::SessionState;
 
 /// Acknowledged bytes that prove that a target reads; a ping and similar PDUs are shorter.
 const TAKEN_BYTES: u64 = 4096;
@@ -84,7 +84,7 @@ impl Line {
         self.connection.resume_at().map_or(self.next_sample, |at| at.min(self.next_sample))
     }
 
-    pub(crate) fn receive(&mut self, side: &mut Side, scratch: &mut Scratch) -> Result<Progress, Error> {
+    pub(crate) fn receive(&mut self, side: &mut SessionState, scratch: &mut Scratch) -> Result<Progress, Error> {
         if let Some(trail) = &mut side.records.trail {
             self.connection.stamped().for_each(|stamped| trail.stamped(&stamped));
         }
@@ -102,7 +102,7 @@ impl Line {
         Ok(progress)
     }
 
-    pub(crate) fn send(&mut self, side: &mut Side, poll: &Poll) -> Result<Progress, Error> {
+    pub(crate) fn send(&mut self, side: &mut SessionState, poll: &Poll) -> Result<Progress, Error> {
         let address = side.address;
         let failed = |source| Error::Socket { address, source };
         let unsent_bytes = side.session.unsent_payload_bytes(self.port.cid);
@@ -121,7 +121,7 @@ impl Line {
     /// Passes the kernel's statistics to the policy, with the fact of other connections in the session.
     pub(crate) fn look(
         &mut self,
-        side: &mut Side,
+        side: &mut SessionState,
         now: Instant,
         request_bytes: u64,
         has_company: bool,
@@ -151,7 +151,7 @@ impl Line {
     }
 
     /// Pings a silent target, and returns an error when it must be regarded as dead.
-    pub(crate) fn check_alive(&mut self, side: &mut Side, now: Instant) -> Result<(), Error> {
+    pub(crate) fn check_alive(&mut self, side: &mut SessionState, now: Instant) -> Result<(), Error> {
         // The host is alive: sent data, including the ping if the window has room, are acknowledged.
         let is_at_work = self.is_acked && is_flushing(&side.requests.open);
         match self.port.pulse.check(now, side.timeout, is_at_work) {
@@ -169,7 +169,7 @@ impl Line {
     }
 
     /// Path MTU black hole that may explain the silence; `None` on loopback.
-    pub(crate) fn black_hole(&self, side: &Side) -> Option<BlackHole> {
+    pub(crate) fn black_hole(&self, side: &SessionState) -> Option<BlackHole> {
         let awaits_large = side.text.request.is_some()
             || side.requests.open.iter().any(
                 |(_, open)| matches!(&open.request.body, Body::Read(buffer) if buffer.len() >= LARGE_BYTES),

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::request::Body;
 use crate::session::dead_peer::Pulse;
 use crate::session::payload::{Payload, Place};
-use crate::session::state::Side;
+use crate::session::state::SessionState;
 
 /// State of one connection except its socket.
 pub(crate) struct Port {
@@ -26,11 +26,11 @@ pub(crate) struct Port {
 
 /// A session with the state of one of its connections.
 pub(crate) struct AtPort<'a> {
-    pub(crate) side: &'a mut Side,
+    pub(crate) side: &'a mut SessionState,
     pub(crate) port: &'a mut Port,
 }
 
-impl Side {
+impl SessionState {
     fn write_buffer(&self, token: usize) -> &Arc<Buffer> {
         let Body::Write(buffer) = &self.requests.open[token].request.body else {
             unreachable!("the session sends payload only of requests that write")

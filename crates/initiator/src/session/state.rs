@@ -26,7 +26,7 @@ const BUFFERS_KEEP_BYTES: usize = 256 << 20;
 const TOLD_MAX: usize = 64;
 
 /// State of a session except its sockets.
-pub(crate) struct Side {
+pub(crate) struct SessionState {
     pub(crate) session: Session,
     pub(crate) address: SocketAddr,
     pub(crate) requests: Requests,
@@ -85,15 +85,15 @@ pub(crate) enum Leave {
     Now { time2wait: Duration },
 }
 
-impl Side {
+impl SessionState {
     /// Creates the state of a session that has just logged in.
     pub(crate) fn new(
         (session, address): (Session, SocketAddr),
         (tables, trail): (Rc<Tables>, Option<Trail>),
         timeout: Duration,
         now: Instant,
-    ) -> Side {
-        Side {
+    ) -> SessionState {
+        SessionState {
             session,
             address,
             requests: Requests::default(),

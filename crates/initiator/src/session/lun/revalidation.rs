@@ -6,9 +6,9 @@ use crate::request::{Body, Completed, Request};
 use crate::session::lun::identity::{Attention, Held, Known};
 use crate::session::lun::state::{Asking, LunState};
 use crate::session::requests::{Open, Requests};
-use crate::session::state::Side;
+use crate::session::state::SessionState;
 
-impl Side {
+impl SessionState {
     /// Starts the re-validation again, and holds back all commands that are not submitted.
     pub(crate) fn ask(&mut self) {
         let mut asking = self.lun.asking.take().unwrap_or_default();
@@ -29,7 +29,7 @@ impl Side {
 
     /// Holds all outstanding requests and starts the re-validation; one of a lost session is dropped.
     pub(crate) fn ask_first(&mut self) {
-        let Side { requests: Requests { open, outstanding_bytes, .. }, lun: LunState { asking, .. }, .. } =
+        let SessionState { requests: Requests { open, outstanding_bytes, .. }, lun: LunState { asking, .. }, .. } =
             self;
         open.retain(|_, open| {
             if open.question.is_some() {

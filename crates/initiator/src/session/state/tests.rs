@@ -25,14 +25,14 @@ fn session() -> Session {
     Session::new(params, 1, 128, 1)
 }
 
-fn side() -> Side {
+fn side() -> SessionState {
     let address = SocketAddr::from(([127, 0, 0, 1], 3260));
     let tables = Tables::create(None, Sampling::default()).expect("no table is asked for");
-    Side::new((session(), address), (tables, None), Duration::from_secs(30), Instant::ZERO)
+    SessionState::new((session(), address), (tables, None), Duration::from_secs(30), Instant::ZERO)
 }
 
 /// Issues a request and returns its token.
-fn issue(side: &mut Side, request: Request) -> usize {
+fn issue(side: &mut SessionState, request: Request) -> usize {
     side.requests.outstanding_bytes += request.len_bytes();
     let (issued, submitted) = (side.now, side.now);
     let open = Open { request, issued, submitted, itt: 0, attentions: 0, question: None };
@@ -41,7 +41,7 @@ fn issue(side: &mut Side, request: Request) -> usize {
     token
 }
 
-fn write(side: &Side) -> Request {
+fn write(side: &SessionState) -> Request {
     let mut buffer = side.buffers.take(BLOCK as usize);
     (0..).zip(buffer.iter_mut()).for_each(|(n, byte): (u32, _)| *byte = (n * 7) as u8);
     Geometry::of(BLOCK, BlockForm::Ten).write(0, Arc::new(buffer))
@@ -66,14 +66,14 @@ fn a_write_carries_the_bytes_of_its_buffer() {
 
 #[test]
 fn a_command_has_failed_unless_its_status_or_its_sense_data_say_otherwise() {
-    let flush = |_: &Side| Geometry::of(BLOCK, BlockForm::Ten).flush();
+    let flush = |_: &SessionState| Geometry::of(BLOCK, BlockForm::Ten).flush();
     let no_sense = Sense::new(SenseKey::NoSense, 0, 0);
     let recovered = Sense::new(SenseKey::RecoveredError, 0x18, 0x00);
     let deferred = Sense { deferred: true, ..recovered };
     let checked = |sense| (Status::CHECK_CONDITION, Some(sense));
     let good = (Status::GOOD, None);
     let conflict = (Status::RESERVATION_CONFLICT, None);
-    type Make<'a> = &'a dyn Fn(&Side) -> Request;
+    type Make<'a> = &'a dyn Fn(&SessionState) -> Request;
     let (write, flush): (Make<'_>, Make<'_>) = (&write, &flush);
     for (request, (status, sense), response, (moved, overflow), is_good, is_without_flush) in [
         (write, good, 0, (BLOCK, 0), true, false),

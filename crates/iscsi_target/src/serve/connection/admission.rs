@@ -5,12 +5,12 @@ use slab::Slab;
 use wire::iscsi::login_status;
 
 use crate::serve::connection::open_sessions::Sessions;
-use crate::serve::session::state::Side;
+use crate::serve::session::state::SessionState;
 
 /// State that a login needs: the sessions, and the activity of each.
 pub(crate) struct Door<'a> {
     pub(crate) sessions: &'a mut Sessions,
-    pub(crate) sides: &'a Slab<Side>,
+    pub(crate) sides: &'a Slab<SessionState>,
 }
 
 impl Directory for Door<'_> {

@@ -21,7 +21,7 @@ use crate::serve::connection::liveness::{Alive, DISCOVERY_PATIENCE, Verdict};
 use crate::serve::connection::pdu_exchange::Active;
 use crate::serve::limits::slots::Ticket;
 use crate::serve::limits::unread::Unread;
-use crate::serve::session::state::Side;
+use crate::serve::session::state::SessionState;
 use crate::serve::session::transfer::{Payload, Place};
 use crate::serve::{Shared, log};
 
@@ -149,8 +149,8 @@ impl Client {
         }
     }
 
-    /// See [`Side::may_read`].
-    pub(crate) fn may_read(&self, sides: &Slab<Side>, shared: &Shared) -> bool {
+    /// See [`SessionState::may_read`].
+    pub(crate) fn may_read(&self, sides: &Slab<SessionState>, shared: &Shared) -> bool {
         self.link.may_read(sides, shared)
     }
 
@@ -165,7 +165,7 @@ impl Client {
     }
 
     /// Returns true while other sessions come first, since requests of this session have used too much time.
-    pub(crate) fn rests(&self, now: Instant, sides: &Slab<Side>) -> bool {
+    pub(crate) fn rests(&self, now: Instant, sides: &Slab<SessionState>) -> bool {
         self.place().is_some_and(|(side, _)| sides[side].debt.rests(now))
     }
 
@@ -174,7 +174,7 @@ impl Client {
         self.unread
     }
 
-    fn count_unread(&mut self, sides: &Slab<Side>, shared: &mut Shared) {
+    fn count_unread(&mut self, sides: &Slab<SessionState>, shared: &mut Shared) {
         let own_bytes = self.connection.held_bytes();
         let unread = match &self.link.phase {
             Phase::Login { login, .. } => Unread::Login(own_bytes + login.held_bytes()),
@@ -192,7 +192,7 @@ impl Client {
     pub(crate) fn turn(
         &mut self,
         poll: &Poll,
-        sides: &mut Slab<Side>,
+        sides: &mut Slab<SessionState>,
         shared: &mut Shared,
     ) -> Result<Progress, End> {
         let result = self.read_and_send(poll, sides, shared);
@@ -203,7 +203,7 @@ impl Client {
     fn read_and_send(
         &mut self,
         poll: &Poll,
-        sides: &mut Slab<Side>,
+        sides: &mut Slab<SessionState>,
         shared: &mut Shared,
     ) -> Result<Progress, End> {
         if self.is_broken {
@@ -278,7 +278,7 @@ impl Client {
     }
 
     /// Payload in bytes that waits to be sent.
-    fn unsent_bytes(&self, sides: &Slab<Side>) -> u64 {
+    fn unsent_bytes(&self, sides: &Slab<SessionState>) -> u64 {
         self.place().map_or(0, |(side, connection)| sides[side].session.unsent_payload_bytes(connection))
     }
 
@@ -288,7 +288,7 @@ impl Client {
     }
 
     /// Returns true if the session has PDUs to send on this connection.
-    pub(crate) fn has_to_send(&self, sides: &Slab<Side>) -> bool {
+    pub(crate) fn has_to_send(&self, sides: &Slab<SessionState>) -> bool {
         self.place().is_some_and(|(side, connection)| sides[side].session.wants_transmit(connection))
     }
 
@@ -323,7 +323,7 @@ impl Client {
     }
 
     /// Reports to an initiator at this RTT a changed send window, or the rate allocated to the inbound direction.
-    pub(crate) fn tell(&mut self, now: Instant, rtt: Duration, part: Granted, sides: &mut Slab<Side>) {
+    pub(crate) fn tell(&mut self, now: Instant, rtt: Duration, part: Granted, sides: &mut Slab<SessionState>) {
         let window = self.connection.take_notice();
         if let Some((side, connection)) = self.place() {
             sides[side].tell(connection, now, rtt, window, part);
@@ -341,7 +341,7 @@ impl Client {
     pub(crate) fn sample(
         &mut self,
         now: Instant,
-        sides: &mut Slab<Side>,
+        sides: &mut Slab<SessionState>,
         most: u32,
         has_company: bool,
     ) -> io::Result<Option<(SocketSample, Duration)>> {
@@ -397,7 +397,7 @@ impl Client {
 
     /// Judges the liveness of the peer, and sends a ping to a silent one. A discovery session has no pings (RFC 7143
     /// section 4.3), and ends after a time without requests.
-    pub(crate) fn judge(&mut self, now: Instant, sides: &mut Slab<Side>) -> Verdict {
+    pub(crate) fn judge(&mut self, now: Instant, sides: &mut Slab<SessionState>) -> Verdict {
         let Some((side, connection)) = self.place() else { return Verdict::Fine };
         let side = &mut sides[side];
         if side.identity.iqn.is_none() {
@@ -421,7 +421,7 @@ impl Client {
     }
 
     /// Sends an Async Message that requests a logout.
-    pub(crate) fn request_logout(&mut self, within_s: u16, sides: &mut Slab<Side>) {
+    pub(crate) fn request_logout(&mut self, within_s: u16, sides: &mut Slab<SessionState>) {
         if let Some((side, connection)) = self.place()
             && sides[side].identity.iqn.is_some()
         {
@@ -430,7 +430,7 @@ impl Client {
     }
 
     /// Returns true if no command is open, nothing waits to be sent, and no end is scheduled.
-    pub(crate) fn is_quiet(&self, sides: &Slab<Side>) -> bool {
+    pub(crate) fn is_quiet(&self, sides: &Slab<SessionState>) -> bool {
         let Some((side, connection)) = self.place() else { return false };
         let session = &sides[side].session;
         self.link.end.is_none() && session.open_commands() == 0 && !session.wants_transmit(connection)

@@ -12,7 +12,7 @@ use wire::iscsi::Pdu;
 use crate::serve::Shared;
 use crate::serve::connection::end_reason::End;
 use crate::serve::session::request_trace::Trail;
-use crate::serve::session::state::Side;
+use crate::serve::session::state::SessionState;
 
 /// State of a connection that belongs neither to its socket nor to its session.
 pub(crate) struct Link {
@@ -45,8 +45,8 @@ pub(crate) enum Phase {
 }
 
 impl Link {
-    /// See [`Side::may_read`].
-    pub(crate) fn may_read(&self, sides: &Slab<Side>, shared: &Shared) -> bool {
+    /// See [`SessionState::may_read`].
+    pub(crate) fn may_read(&self, sides: &Slab<SessionState>, shared: &Shared) -> bool {
         self.end.is_none()
             && match self.phase {
                 Phase::Login { .. } => true,
@@ -55,7 +55,7 @@ impl Link {
     }
 
     /// Request trace of the session; `None` before the login or without a trace.
-    pub(crate) fn trail<'a>(&self, sides: &'a mut Slab<Side>) -> Option<&'a mut Trail> {
+    pub(crate) fn trail<'a>(&self, sides: &'a mut Slab<SessionState>) -> Option<&'a mut Trail> {
         match self.phase {
             Phase::Full { side, .. } => sides[side].trail.as_mut(),
             Phase::Login { .. } => None,

@@ -19,13 +19,13 @@ use crate::serve::Shared;
 use crate::serve::connection::admission::Door;
 use crate::serve::connection::end_reason::{End, Ending};
 use crate::serve::connection::link::{Link, Phase};
-use crate::serve::session::state::Side;
+use crate::serve::session::state::SessionState;
 use crate::serve::session::transfer::{Body, Payload, Place};
 
 /// A client in its turn, with the state that all clients share.
 pub(crate) struct Active<'a> {
     pub(crate) link: &'a mut Link,
-    pub(crate) sides: &'a mut Slab<Side>,
+    pub(crate) sides: &'a mut Slab<SessionState>,
     pub(crate) shared: &'a mut Shared,
 }
 
@@ -242,7 +242,7 @@ impl Active<'_> {
         let nexus = self.shared.admission.sessions.next_nexus();
         let entry = self.sides.vacant_entry();
         let index = entry.key();
-        let side = entry.insert(Side::new(index, nexus, admitted, client, local, self.shared));
+        let side = entry.insert(SessionState::new(index, nexus, admitted, client, local, self.shared));
         side.session.set_separate_status(self.shared.rules.compat.separate_status);
         if side.identity.iqn.is_some() {
             let port = Port {

@@ -12,14 +12,14 @@ use crate::serve::connection::client::Client;
 use crate::serve::connection::end_reason::End;
 use crate::serve::limits::budget::{BUDGET_BYTES, DATA_PATIENCE, DATA_ROUND_TRIPS, Wish, share_bytes};
 use crate::serve::limits::unread::Unread;
-use crate::serve::session::state::Side;
+use crate::serve::session::state::SessionState;
 use crate::serve::session::transfer::Body;
 use crate::serve::{Shared, Target};
 
 /// See [`Target::bound_unread`].
 const FEW_BYTES: usize = 4 << 20;
 
-impl Side {
+impl SessionState {
     /// Returns true if a connection may be read. A session that holds its share of buffers, or any while none are left,
     /// is not read until some are free. While a buffer is being filled, the session is read as long as there is memory
     /// for the data: see `budget`. A connection whose peer does not take responses is not read. A session without

@@ -18,7 +18,7 @@ use crate::serve::reload::prepare::{ONLY, Prepared, Reload, Reloaded, Reloader, 
 use crate::serve::reload::replaced_stores::{self, CutOff, NOT_CONNECTED};
 use crate::serve::service::target::{RELOAD_TOKEN, Target};
 use crate::serve::session::member::COMMANDS_AT_FIRST;
-use crate::serve::session::state::Side;
+use crate::serve::session::state::SessionState;
 use crate::serve::{Config, LunSet, ServeError};
 
 /// Interval of checks for leaving LUNs that are free.
@@ -177,7 +177,7 @@ impl Target {
 
     /// Names of sessions, and how many of them are not connected.
     fn names_of(&self, strangers: &[Stranger]) -> (Vec<String>, usize) {
-        let sides: HashMap<Nexus, &Side> = self.sides.iter().map(|(_, side)| (side.nexus, side)).collect();
+        let sides: HashMap<Nexus, &SessionState> = self.sides.iter().map(|(_, side)| (side.nexus, side)).collect();
         let peer = |stranger: &Stranger| {
             let member = sides.get(&stranger.session?)?.members.first()?;
             Some(self.clients.get(member.client)?.link.peer.to_string())

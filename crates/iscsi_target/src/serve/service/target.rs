@@ -32,7 +32,7 @@ use crate::serve::reload::prepare::Reloader;
 use crate::serve::reload::replaced_stores;
 use crate::serve::session::management::Management;
 use crate::serve::session::member::COMMANDS_AT_FIRST;
-use crate::serve::session::state::Side;
+use crate::serve::session::state::SessionState;
 use crate::serve::shared::{Admission, Effects, Memory, Report, Rules, Work};
 use crate::serve::stores::delayed_jobs::Waiting;
 use crate::serve::stores::error_log::Told;
@@ -69,7 +69,7 @@ pub struct Target {
     /// Largest number of connections since memory was returned to the system.
     most_clients: usize,
     /// Open sessions.
-    pub(crate) sides: Slab<Side>,
+    pub(crate) sides: Slab<SessionState>,
     pub(crate) listening: Listening,
     pub(crate) schedule: Schedule,
     pub(crate) sampling: Sampling,

@@ -12,7 +12,7 @@ use crate::serve::limits::turns::{ROUND, TurnClock};
 use crate::serve::service::target::{
     LISTENER_TOKENS, REGISTER_TOKEN, RELOAD_TOKEN, SIGNALS_TOKEN, Target, WORKERS_TOKEN,
 };
-use crate::serve::session::state::Side;
+use crate::serve::session::state::SessionState;
 use crate::serve::stores::jobs::{Call, Done, Job};
 use crate::serve::{ServeError, log};
 
@@ -67,7 +67,7 @@ impl Target {
     fn do_chore(&mut self) {
         let (sides, shared) = (&self.sides, &mut self.shared);
         let is_wanted = |side, nexus, token| {
-            sides.get(side).is_some_and(|side: &Side| side.nexus == nexus && !side.is_doomed(token))
+            sides.get(side).is_some_and(|side: &SessionState| side.nexus == nexus && !side.is_doomed(token))
         };
         if let Some(done) = shared.work.chores.step(&mut shared.luns, is_wanted) {
             self.finish(done);
@@ -226,7 +226,7 @@ impl Service for Target {
 
 /// Returns true if the command or the session of a job has ended. Reservations that are in force already are kept all
 /// the same, and a write that has begun is completed.
-fn is_over(sides: &Slab<Side>, job: &Job) -> bool {
+fn is_over(sides: &Slab<SessionState>, job: &Job) -> bool {
     let is_kept = matches!(job.call, Call::Keep(_) | Call::Store(StoreCall::Write { done_bytes: 1.., .. }));
     let side = sides.get(job.side).filter(|side| side.nexus == job.nexus);
     !is_kept && side.is_none_or(|side| side.is_doomed(job.token))

@@ -8,9 +8,9 @@ use event::{Granted, Instant, WindowNotice};
 use proto::notification::{self, Notification};
 use proto::target::ConnectionId;
 
-use crate::serve::session::state::Side;
+use crate::serve::session::state::SessionState;
 
-impl Side {
+impl SessionState {
     /// The mean request of a connection since the last call, in bytes; 0 if there was none.
     pub(crate) fn take_request_bytes(&mut self, connection: ConnectionId) -> u64 {
         let member = self.member(connection);

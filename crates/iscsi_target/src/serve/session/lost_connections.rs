@@ -13,11 +13,11 @@ use wire::iscsi::Lun as Address;
 use crate::backend::Backend;
 use crate::serve::Shared;
 use crate::serve::session::lingering_calls::Held;
-use crate::serve::session::state::Side;
+use crate::serve::session::state::SessionState;
 use crate::serve::session::transfer::{Body, Transfer};
 use crate::serve::stores::jobs::{Call, Job};
 
-impl Side {
+impl SessionState {
     /// Ends the tasks of a lost connection. Returns true if the session has no connection left.
     pub(crate) fn leave(&mut self, connection: ConnectionId, shared: &mut Shared) -> bool {
         let tasks = self.session.leave(connection);

@@ -9,12 +9,12 @@ use crate::backend::Backend;
 use crate::scsi::{self, Outcome};
 use crate::serve::Shared;
 use crate::serve::limits::budget::Filled;
-use crate::serve::session::state::Side;
+use crate::serve::session::state::SessionState;
 use crate::serve::session::transfer::{Body, Transfer};
 use crate::serve::stores::jobs::Call;
 use crate::serve::stores::memory_jobs::Chore;
 
-impl Side {
+impl SessionState {
     /// Receives the data of a command that cannot be carried out without. It counts against the session's
     /// share like that of a write.
     pub(crate) fn ask_parameters(&mut self, run: &Run, len_bytes: u32, shared: &mut Shared) {

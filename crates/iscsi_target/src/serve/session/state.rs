@@ -30,7 +30,7 @@ use crate::serve::stores::jobs::{Call, Done};
 use crate::serve::{Shared, log};
 
 /// A session: everything that its connections have in common.
-pub(crate) struct Side {
+pub(crate) struct SessionState {
     pub(crate) index: usize,
     pub(crate) nexus: Nexus,
     pub(crate) identity: SessionIdentity,
@@ -70,7 +70,7 @@ pub(crate) struct SessionMemory {
     pub(crate) window_max: u32,
 }
 
-impl Side {
+impl SessionState {
     /// The session of a first login, over the connection of `client`.
     pub(crate) fn new(
         index: usize,
@@ -79,7 +79,7 @@ impl Side {
         client: usize,
         local: SocketAddr,
         shared: &Shared,
-    ) -> Side {
+    ) -> SessionState {
         let candidate = &admitted.candidate;
         let (params, exp_cmd_sn, stat_sn) = (admitted.params.clone(), admitted.exp_cmd_sn, admitted.stat_sn);
         // The announced MaxCmdSN holds, though the configured window may have changed since.
@@ -88,7 +88,7 @@ impl Side {
         session.set_command_window(shared.rules.policy.command_window);
         let number = RequestId::session_of(candidate.isid, admitted.tsih);
         let trail = shared.report.tracer.as_ref().map(|tracer| Trail::new(Rc::clone(tracer), number));
-        Side {
+        SessionState {
             index,
             nexus,
             identity: SessionIdentity {
@@ -116,7 +116,7 @@ impl Side {
     }
 
     /// Adds a connection to the session. An open connection with the same CID ends with its tasks (RFC 7143 section
-    /// 6.3.4); the new one waits for that, see [`Side::may_begin`].
+    /// 6.3.4); the new one waits for that, see [`SessionState::may_begin`].
     pub(crate) fn join(
         &mut self,
         admitted: &Admitted,

@@ -16,11 +16,11 @@ use crate::lun::{Nexus, Save};
 use crate::serve::Shared;
 use crate::serve::connection::end_reason::{End, Ending};
 use crate::serve::session::management::{Orphan, Others, Reply};
-use crate::serve::session::state::Side;
+use crate::serve::session::state::SessionState;
 use crate::serve::session::transfer::{Body, Transfer};
 use crate::serve::stores::jobs::Call;
 
-impl Side {
+impl SessionState {
     pub(crate) fn manage(
         &mut self,
         (connection, itt): (ConnectionId, u32),

@@ -5,9 +5,9 @@ use net::clock;
 use proto::target::{Run, TaskId};
 
 use crate::scsi;
-use crate::serve::session::state::Side;
+use crate::serve::session::state::SessionState;
 
-impl Side {
+impl SessionState {
     /// Notes that a command has its turn.
     pub(crate) fn note_turn(&mut self, run: &Run) {
         if let (Some(trail), Some(itt)) = (&mut self.trail, self.session.tag(run.task)) {

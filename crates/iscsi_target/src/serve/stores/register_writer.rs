@@ -1,10 +1,10 @@
 //! Writer of the register of nexuses, beside the loop: a disk may take its time, fail, or hang.
 //!
 //! A list that could not be written is written again until it is, so that an error that passes leaves no gap. Sessions
-//! wait for the list that has them ([`Side::may_read`]), but not for one that fails or hangs: service comes first, and
+//! wait for the list that has them ([`SessionState::may_read`]), but not for one that fails or hangs: service comes first, and
 //! a message says that it is not kept.
 //!
-//! [`Side::may_read`]: crate::serve::session::state::Side::may_read
+//! [`SessionState::may_read`]: crate::serve::session::state::SessionState::may_read
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

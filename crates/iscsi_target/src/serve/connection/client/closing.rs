@@ -3,12 +3,12 @@
 use slab::Slab;
 
 use super::Client;
-use crate::serve::session::state::Side;
+use crate::serve::session::state::SessionState;
 use crate::serve::{Shared, log};
 
 impl Client {
     /// Sends an Async Message that announces the drop of the session.
-    pub(in crate::serve) fn announce_drop(&mut self, sides: &mut Slab<Side>) {
+    pub(in crate::serve) fn announce_drop(&mut self, sides: &mut Slab<SessionState>) {
         if let Some((side, connection)) = self.place()
             && sides[side].identity.iqn.is_some()
         {
@@ -18,7 +18,7 @@ impl Client {
 
     /// Takes the connection's traces out of the shared state, and its session with the last one; `is_logout` is a
     /// logout of the initiator's own accord.
-    pub(in crate::serve) fn leave(&mut self, sides: &mut Slab<Side>, shared: &mut Shared, is_logout: bool) {
+    pub(in crate::serve) fn leave(&mut self, sides: &mut Slab<SessionState>, shared: &mut Shared, is_logout: bool) {
         if let Some(advice) = self.connection.advice() {
             log(format_args!("{}: {advice}", self.link.name));
         }
