@@ -5,6 +5,7 @@
 //! decided in [`crate::scsi`]; the serving loop moves the bytes. Addressing: SAM-5 section 4.7; identity: SPC-4 section
 //! 7.8.6.
 
+mod artificial_limits;
 mod attention;
 mod error;
 mod identity;
@@ -20,8 +21,8 @@ mod spec;
 use std::path::Path;
 use std::sync::Arc;
 
-use block::{BlockingStore, Delays, FaultStore, FileStore, Lent, Locked, Memory, Null, OpenAs};
-use event::{BitRate, Instant};
+use block::{BlockingStore, FaultStore, FileStore, Lent, Locked, Memory, Null, OpenAs};
+use event::Instant;
 
 use crate::backend::Backend;
 
@@ -40,6 +41,7 @@ pub use reservation::{Need, Request, Reservations};
 pub use source::Source;
 pub use spec::{LUNS_MAX, LunSpec, SpecError};
 
+use artificial_limits::ArtificialLimits;
 use attention::Attentions;
 use persistent::file_names::{in_state, with_suffix};
 use persistent::store_identity::{self, Label, Place};
@@ -61,13 +63,7 @@ pub struct Lun {
     contents: u64,
     read_only: bool,
     backend: Backend,
-    delays: Delays,
-    rate: Option<BitRate>,
-    /// End of the last transfer that the rate limit has admitted.
-    busy_until: Instant,
-    seed: u64,
-    /// Commands that were delayed.
-    delayed: u64,
+    limits: ArtificialLimits,
     settings: Settings,
     attentions: Attentions,
     reservations: Reservations,
@@ -171,11 +167,7 @@ impl Lun {
             read_only: options.read_only,
             settings: Settings { write_cache: backend.has_write_cache(), write_protect: false },
             backend,
-            delays: options.delays,
-            rate: options.rate,
-            busy_until: Instant::ZERO,
-            seed: options.seed.unwrap_or_default(),
-            delayed: 0,
+            limits: ArtificialLimits::from_options(options),
             attentions: Attentions::default(),
             reservations,
             keeper,
@@ -317,17 +309,7 @@ impl Lun {
     /// Returns the time at which the next read or write may begin, from `now` on: after its delay, and after its turn
     /// under the rate limit.
     pub fn begins(&mut self, is_read: bool, len_bytes: u64, now: Instant) -> Instant {
-        let delay = if is_read { self.delays.read } else { self.delays.write };
-        let mut begins = now;
-        if let Some(rate) = self.rate {
-            self.busy_until = self.busy_until.max(now) + rate.time_for(len_bytes);
-            begins = self.busy_until;
-        }
-        if !delay.is_none() {
-            self.delayed += 1;
-            begins += delay.of(self.seed, self.delayed);
-        }
-        begins
+        self.limits.begins(is_read, len_bytes, now)
     }
 
     /// Backend with the bytes of the LUN.
