@@ -181,17 +181,33 @@ pub struct FromFile<'a> {
     file: Arc<File>,
     done_bytes: u64,
     blocks: Receiver<io::Result<Block>>,
-    /// Blocks to write again, by their offset in the file, after the reader has finished.
-    again: Vec<u64>,
-    /// Blocks written since the last flush was issued, and blocks that the outstanding flush covers.
-    unflushed: Vec<u64>,
-    flushing: Option<Vec<u64>>,
-    flush_every_bytes: u64,
+    durability: Durability,
     is_read: bool,
     is_starved: bool,
     failure: Option<io::Error>,
     now: Instant,
     progress: &'a mut dyn FnMut(u64),
+}
+
+/// Written blocks until they are durable, by their offsets in the file.
+struct Durability {
+    /// Blocks to write again after the reader has finished.
+    again: Vec<u64>,
+    /// Blocks written since the last flush was issued, and blocks that the outstanding flush covers.
+    unflushed: Vec<u64>,
+    flushing: Option<Vec<u64>>,
+    flush_every_bytes: u64,
+}
+
+impl Default for Durability {
+    fn default() -> Durability {
+        Durability {
+            again: Vec::new(),
+            unflushed: Vec::new(),
+            flushing: None,
+            flush_every_bytes: FLUSH_EVERY_BYTES,
+        }
+    }
 }
 
 impl<'a> FromFile<'a> {
@@ -215,10 +231,7 @@ impl<'a> FromFile<'a> {
             file,
             done_bytes: 0,
             blocks,
-            again: Vec::new(),
-            unflushed: Vec::new(),
-            flushing: None,
-            flush_every_bytes: FLUSH_EVERY_BYTES,
+            durability: Durability::default(),
             is_read: false,
             is_starved: false,
             failure: None,
@@ -238,8 +251,8 @@ impl<'a> FromFile<'a> {
 
     fn is_flush_due(&self) -> bool {
         let is_last = self.done_bytes == self.range.len_bytes;
-        let unflushed_bytes = self.unflushed.len() as u64 * u64::from(self.block_bytes);
-        !self.unflushed.is_empty() && (is_last || unflushed_bytes >= self.flush_every_bytes)
+        let unflushed_bytes = self.durability.unflushed.len() as u64 * u64::from(self.block_bytes);
+        !self.durability.unflushed.is_empty() && (is_last || unflushed_bytes >= self.durability.flush_every_bytes)
     }
 
     /// Error of the file, if the file could not be read to its end.
@@ -258,12 +271,12 @@ impl Workload for FromFile<'_> {
     fn next(&mut self, now: Instant) -> Option<Request> {
         self.now = now;
         self.is_starved = false;
-        if self.flushing.is_none() && self.is_flush_due() {
-            self.flushing = Some(std::mem::take(&mut self.unflushed));
+        if self.durability.flushing.is_none() && self.is_flush_due() {
+            self.durability.flushing = Some(std::mem::take(&mut self.durability.unflushed));
             return Some(self.geometry.flush());
         }
-        if self.is_read && !self.again.is_empty() {
-            let again = std::mem::take(&mut self.again).into_iter();
+        if self.is_read && !self.durability.again.is_empty() {
+            let again = std::mem::take(&mut self.durability.again).into_iter();
             match read_ahead(&self.file, &self.buffers, self.range.len_bytes, self.block_bytes, again) {
                 Ok(blocks) => (self.blocks, self.is_read) = (blocks, false),
                 Err(error) => self.failure = Some(error),
@@ -289,31 +302,31 @@ impl Workload for FromFile<'_> {
     fn done(&mut self, completed: Completed) -> Result<(), BulkError> {
         let request = taken(completed)?;
         if matches!(request.body, Body::None) {
-            self.flushing = None;
-            self.flush_every_bytes = (self.flush_every_bytes * 2).min(FLUSH_EVERY_BYTES);
+            self.durability.flushing = None;
+            self.durability.flush_every_bytes = (self.durability.flush_every_bytes * 2).min(FLUSH_EVERY_BYTES);
             return Ok(());
         }
-        self.unflushed.push(request.offset_bytes - self.range.offset_bytes);
+        self.durability.unflushed.push(request.offset_bytes - self.range.offset_bytes);
         self.done_bytes += request.len_bytes();
         (self.progress)(self.done_bytes);
         Ok(())
     }
 
     fn is_over(&self, _now: Instant) -> bool {
-        let is_durable = self.unflushed.is_empty() && self.flushing.is_none();
+        let is_durable = self.durability.unflushed.is_empty() && self.durability.flushing.is_none();
         (self.done_bytes == self.range.len_bytes && is_durable) || self.failure.is_some()
     }
 
     /// The outstanding flush is issued again, but the blocks it covered may be lost.
     fn reconnected(&mut self) {
-        let lost = self.flushing.iter_mut().flat_map(|blocks| blocks.drain(..));
-        let lost: Vec<u64> = lost.chain(self.unflushed.drain(..)).collect();
+        let lost = self.durability.flushing.iter_mut().flat_map(|blocks| blocks.drain(..));
+        let lost: Vec<u64> = lost.chain(self.durability.unflushed.drain(..)).collect();
         let lost_bytes = lost.iter().map(|&at| self.len_at(at)).sum::<u64>();
         self.done_bytes -= lost_bytes;
         if lost_bytes > 0 {
-            self.flush_every_bytes = (lost_bytes / 2).clamp(self.block_bytes.into(), FLUSH_EVERY_BYTES);
+            self.durability.flush_every_bytes = (lost_bytes / 2).clamp(self.block_bytes.into(), FLUSH_EVERY_BYTES);
         }
-        self.again.extend(lost);
+        self.durability.again.extend(lost);
     }
 
     fn resume_at(&self) -> Option<Instant> {
