@@ -84,7 +84,11 @@ impl Line {
         self.connection.resume_at().map_or(self.next_sample, |at| at.min(self.next_sample))
     }
 
-    pub(crate) fn receive(&mut self, side: &mut SessionState, scratch: &mut Scratch) -> Result<Progress, Error> {
+    pub(crate) fn receive(
+        &mut self,
+        side: &mut SessionState,
+        scratch: &mut Scratch,
+    ) -> Result<Progress, Error> {
         if let Some(trail) = &mut side.records.trail {
             self.connection.stamped().for_each(|stamped| trail.stamped(&stamped));
         }

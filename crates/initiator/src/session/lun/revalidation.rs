@@ -29,8 +29,11 @@ impl SessionState {
 
     /// Holds all outstanding requests and starts the re-validation; one of a lost session is dropped.
     pub(crate) fn ask_first(&mut self) {
-        let SessionState { requests: Requests { open, outstanding_bytes, .. }, lun: LunState { asking, .. }, .. } =
-            self;
+        let SessionState {
+            requests: Requests { open, outstanding_bytes, .. },
+            lun: LunState { asking, .. },
+            ..
+        } = self;
         open.retain(|_, open| {
             if open.question.is_some() {
                 *outstanding_bytes -= open.request.len_bytes();

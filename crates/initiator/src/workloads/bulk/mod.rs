@@ -252,7 +252,8 @@ impl<'a> FromFile<'a> {
     fn is_flush_due(&self) -> bool {
         let is_last = self.done_bytes == self.range.len_bytes;
         let unflushed_bytes = self.durability.unflushed.len() as u64 * u64::from(self.block_bytes);
-        !self.durability.unflushed.is_empty() && (is_last || unflushed_bytes >= self.durability.flush_every_bytes)
+        !self.durability.unflushed.is_empty()
+            && (is_last || unflushed_bytes >= self.durability.flush_every_bytes)
     }
 
     /// Error of the file, if the file could not be read to its end.
@@ -303,7 +304,8 @@ impl Workload for FromFile<'_> {
         let request = taken(completed)?;
         if matches!(request.body, Body::None) {
             self.durability.flushing = None;
-            self.durability.flush_every_bytes = (self.durability.flush_every_bytes * 2).min(FLUSH_EVERY_BYTES);
+            self.durability.flush_every_bytes =
+                (self.durability.flush_every_bytes * 2).min(FLUSH_EVERY_BYTES);
             return Ok(());
         }
         self.durability.unflushed.push(request.offset_bytes - self.range.offset_bytes);
@@ -324,7 +326,8 @@ impl Workload for FromFile<'_> {
         let lost_bytes = lost.iter().map(|&at| self.len_at(at)).sum::<u64>();
         self.done_bytes -= lost_bytes;
         if lost_bytes > 0 {
-            self.durability.flush_every_bytes = (lost_bytes / 2).clamp(self.block_bytes.into(), FLUSH_EVERY_BYTES);
+            self.durability.flush_every_bytes =
+                (lost_bytes / 2).clamp(self.block_bytes.into(), FLUSH_EVERY_BYTES);
         }
         self.durability.again.extend(lost);
     }

@@ -323,7 +323,13 @@ impl Client {
     }
 
     /// Reports to an initiator at this RTT a changed send window, or the rate allocated to the inbound direction.
-    pub(crate) fn tell(&mut self, now: Instant, rtt: Duration, part: Granted, sides: &mut Slab<SessionState>) {
+    pub(crate) fn tell(
+        &mut self,
+        now: Instant,
+        rtt: Duration,
+        part: Granted,
+        sides: &mut Slab<SessionState>,
+    ) {
         let window = self.connection.take_notice();
         if let Some((side, connection)) = self.place() {
             sides[side].tell(connection, now, rtt, window, part);

@@ -55,7 +55,12 @@ impl SessionState {
     pub(crate) fn laid(&mut self, token: u64, len_bytes: usize, shared: &mut Shared) {
         let Some(transfer) = self.transfers.get_mut(token as usize) else { return };
         if let Body::Filling(buffer) | Body::Parameters(buffer, _) = &mut transfer.body {
-            shared.memory.budget.arrive(&mut self.memory.holds, &mut transfer.filled, transfer.len_bytes, len_bytes);
+            shared.memory.budget.arrive(
+                &mut self.memory.holds,
+                &mut transfer.filled,
+                transfer.len_bytes,
+                len_bytes,
+            );
             buffer.count(transfer.filled.arrived_bytes as usize);
         }
     }
@@ -96,7 +101,9 @@ impl Target {
     pub(crate) fn reserve(&mut self) {
         let (clients, sides, budget) = (&self.clients, &mut self.sides, &mut self.shared.memory.budget);
         let side_of = |index: &usize| clients.get(*index)?.place().map(|(side, _)| side);
-        let waits = |side: &usize| sides[*side].memory.holds.filling > 0 && !budget.may_fill(&sides[*side].memory.holds);
+        let waits = |side: &usize| {
+            sides[*side].memory.holds.filling > 0 && !budget.may_fill(&sides[*side].memory.holds)
+        };
         let mut waiting: Vec<usize> = self.schedule.paused.iter().filter_map(side_of).filter(waits).collect();
         waiting.sort_by_key(|side| sides[*side].memory.holds.lacking_bytes());
         for side in waiting {

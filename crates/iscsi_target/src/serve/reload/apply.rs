@@ -177,7 +177,8 @@ impl Target {
 
     /// Names of sessions, and how many of them are not connected.
     fn names_of(&self, strangers: &[Stranger]) -> (Vec<String>, usize) {
-        let sides: HashMap<Nexus, &SessionState> = self.sides.iter().map(|(_, side)| (side.nexus, side)).collect();
+        let sides: HashMap<Nexus, &SessionState> =
+            self.sides.iter().map(|(_, side)| (side.nexus, side)).collect();
         let peer = |stranger: &Stranger| {
             let member = sides.get(&stranger.session?)?.members.first()?;
             Some(self.clients.get(member.client)?.link.peer.to_string())

@@ -18,7 +18,12 @@ impl Client {
 
     /// Takes the connection's traces out of the shared state, and its session with the last one; `is_logout` is a
     /// logout of the initiator's own accord.
-    pub(in crate::serve) fn leave(&mut self, sides: &mut Slab<SessionState>, shared: &mut Shared, is_logout: bool) {
+    pub(in crate::serve) fn leave(
+        &mut self,
+        sides: &mut Slab<SessionState>,
+        shared: &mut Shared,
+        is_logout: bool,
+    ) {
         if let Some(advice) = self.connection.advice() {
             log(format_args!("{}: {advice}", self.link.name));
         }
