@@ -85,7 +85,7 @@ impl Target {
                 continue;
             }
             let entry = self.clients.vacant_entry();
-            let prepared = tcp::prepare(&stream, self.congestion.as_deref());
+            let prepared = tcp::prepare(&stream, self.congestion.name());
             let compat = self.shared.compat;
             let client = prepared.and_then(|()| {
                 stream.set_nodelay(!compat.nagle)?;
@@ -93,6 +93,7 @@ impl Target {
                 let mut connection =
                     Connection::new(stream, &self.poll, entry.key() as u64, self.config.course())?;
                 connection.go_through(self.gate.clone());
+                connection.share_routes(self.routes.clone());
                 let mut client = Client::new(connection, peer, entry.key(), login, now)?;
                 if compat.nagle {
                     client.join_stamped_writes();

@@ -52,7 +52,7 @@ use std::time::Duration;
 use block::{StoreCall, Workers};
 use control::{Crowd, Sharing};
 use engine::trace::Tracer;
-use engine::{Gate, Progress, Quantum, Scratch, Service, Turn};
+use engine::{CongestionControl, Gate, Progress, Quantum, RouteMemory, Scratch, Service, Turn};
 use event::{Host, Instant, LineRate, Sink, SocketSample};
 use net::{EndSignals, Interest, Poll, Ready, limits};
 use proto::login::LoginPolicy;
@@ -149,7 +149,9 @@ pub struct Target {
     busy: u32,
     /// Time to listen again after an error of accept.
     listen_again: Option<Instant>,
-    congestion: Option<String>,
+    congestion: CongestionControl,
+    /// Verdicts on routes, for their next connections.
+    routes: RouteMemory,
     /// Time of the next search for silent peers.
     next_roll_call: Instant,
     /// Lines about connections in the log.
@@ -229,7 +231,7 @@ impl Target {
         if let Some(registrar) = &registrar {
             poll.add(registrar.as_fd(), REGISTER_TOKEN, Interest::READ)?;
         }
-        let congestion = config.congestion.as_deref();
+        let congestion = config.congestion.name();
         let listen = config.listening().map(|address| Listener::open(address, congestion));
         let listeners = listen.collect::<Result<Vec<_>, _>>()?;
         let workers = Workers::start(WORKERS, jobs::run)?;
@@ -305,6 +307,7 @@ impl Target {
             busy: 0,
             listen_again: None,
             congestion: config.congestion.clone(),
+            routes: RouteMemory::default(),
             next_roll_call: Instant::FAR_FUTURE,
             lines: LineRate::default(),
             drain: None,

@@ -212,7 +212,7 @@ impl Target {
         }
         if config.congestion != self.congestion {
             for listener in &self.listeners {
-                tcp::accept_with(&listener.socket, config.congestion.as_deref())?;
+                tcp::accept_with(&listener.socket, config.congestion.name())?;
             }
         }
         self.listeners.extend(opened);
@@ -407,7 +407,7 @@ fn prepare(serving: Serving, source: &dyn Reload) -> Result<Prepared, String> {
     check_reservations(reserving, old.opening().state).map_err(|error| error.to_string())?;
     let mut closed: Vec<_> = old.listening().collect();
     let mut opened = Vec::new();
-    let congestion = config.congestion.as_deref();
+    let congestion = config.congestion.name();
     for wanted in config.listening() {
         match closed.iter().position(|known| *known == wanted) {
             Some(place) => drop(closed.swap_remove(place)),
@@ -433,7 +433,7 @@ mod tests {
             chap: None,
             initiators: crate::serve::InitiatorRights::default(),
             digests: &[],
-            congestion: None,
+            congestion: engine::CongestionControl::Host,
             policy: control::Choice::default(),
             weights: BTreeMap::new(),
             pacing: engine::Pacing::Follow,
