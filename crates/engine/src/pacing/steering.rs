@@ -35,7 +35,6 @@ pub struct Steering {
     /// At the last look.
     rtt: Duration,
     congestion: SocketCongestion,
-    change: Option<CongestionChange>,
     /// Payload of a packet, once it was queried.
     packet_bytes: u64,
     hands_over: bool,
@@ -104,7 +103,6 @@ impl Steering {
             part_ends: None,
             rtt: Duration::ZERO,
             congestion: SocketCongestion::new(stream, course.may_change())?,
-            change: None,
             packet_bytes: 1,
             hands_over: false,
             met: None,
@@ -173,9 +171,7 @@ impl Steering {
         }
         self.decide();
         let decision = self.decision;
-        if let Some(change) = self.congestion.follow(stream, &decision.congestion) {
-            self.change = Some(change);
-        }
+        self.congestion.follow(stream, &decision.congestion);
         match decision.pacing_bytes_per_s {
             // The policy comes first.
             Some(bytes_per_s) if !self.ask_device(stream) || seen.paced_one_by_one => {
@@ -241,7 +237,7 @@ impl Steering {
 
     /// Takes the last change of the congestion control, or its refusal; each is returned once.
     pub fn take_congestion_change(&mut self) -> Option<CongestionChange> {
-        self.change.take()
+        self.congestion.take_change()
     }
 
     /// Takes the congestion window notice that is due to the peer.

@@ -51,6 +51,7 @@ pub(crate) struct SocketCongestion {
     name: String,
     choice: CongestionChoice,
     may_change: MayChange,
+    change: Option<CongestionChange>,
 }
 
 impl CongestionControl {
@@ -116,7 +117,13 @@ pub(crate) fn route_of(stream: &TcpStream) -> Option<Route> {
 impl SocketCongestion {
     pub(crate) fn new(stream: &TcpStream, may_change: MayChange) -> io::Result<SocketCongestion> {
         let hosts = congestion::congestion(stream)?;
-        Ok(SocketCongestion { name: hosts.clone(), hosts, choice: CongestionChoice::Hosts, may_change })
+        Ok(SocketCongestion {
+            name: hosts.clone(),
+            hosts,
+            choice: CongestionChoice::Hosts,
+            may_change,
+            change: None,
+        })
     }
 
     pub(crate) fn may_change(&self) -> MayChange {
@@ -128,17 +135,21 @@ impl SocketCongestion {
         congestion::is_paced_by_itself(&self.name)
     }
 
-    /// Applies a decision; returns the change, if there is one, or its refusal, once.
-    pub(crate) fn follow(
-        &mut self,
-        stream: &TcpStream,
-        decision: &CongestionDecision,
-    ) -> Option<CongestionChange> {
-        let module = || congestion::availability(BBR) == Availability::Module;
-        self.follow_with(stream, decision, (congestion::change, module))
+    /// Applies a decision.
+    pub(crate) fn follow(&mut self, stream: &TcpStream, decision: &CongestionDecision) {
+        let is_module = || congestion::availability(BBR) == Availability::Module;
+        if let Some(change) = self.follow_with(stream, decision, (congestion::change, is_module)) {
+            self.change = Some(change);
+        }
     }
 
-    /// The same, with other calls for the kernel's: the change, and the question for an unloaded module.
+    /// Takes the last change, or its refusal; each is returned once.
+    pub(crate) fn take_change(&mut self) -> Option<CongestionChange> {
+        self.change.take()
+    }
+
+    /// Applies a decision with these calls of the kernel: the change, and the question for an unloaded module. Returns
+    /// the change, or its refusal.
     fn follow_with(
         &mut self,
         stream: &TcpStream,

@@ -101,6 +101,12 @@ struct CountedSpan {
     last: (Instant, u64),
 }
 
+/// Functions of the caller for progress and messages.
+struct Output<'a> {
+    progress: &'a dyn Fn(StreamProgress),
+    notice: fn(&str),
+}
+
 /// A flow at work.
 pub(crate) struct Flow<'a> {
     poll: Poll,
@@ -119,8 +125,7 @@ pub(crate) struct Flow<'a> {
     moved: Instant,
     is_ready: bool,
     is_over: bool,
-    progress: &'a dyn Fn(StreamProgress),
-    notice: fn(&str),
+    output: Output<'a>,
 }
 
 impl<'a> Flow<'a> {
@@ -162,8 +167,7 @@ impl<'a> Flow<'a> {
             moved: now,
             is_ready: true,
             is_over: false,
-            progress,
-            notice,
+            output: Output { progress, notice },
         })
     }
 
@@ -217,7 +221,7 @@ impl<'a> Flow<'a> {
             false => None,
         };
         if let Some(change) = self.steering.take_congestion_change() {
-            (self.notice)(&change.to_string());
+            (self.output.notice)(&change.to_string());
         }
         self.record(now, &info, steered);
         let arrived = if is_sender { info.acked_bytes } else { moved_bytes };
@@ -237,7 +241,7 @@ impl<'a> Flow<'a> {
         self.next_sample = now + self.steering.decision().look_again.min(SAMPLE_EVERY);
         let elapsed = now.since(self.outcome.started);
         let fresh_bytes = moved_bytes - std::mem::replace(&mut self.reported_bytes, moved_bytes);
-        (self.progress)(StreamProgress { elapsed, fresh_bytes });
+        (self.output.progress)(StreamProgress { elapsed, fresh_bytes });
         Ok(())
     }
 
