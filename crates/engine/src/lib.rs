@@ -20,4 +20,5 @@ pub use pdu::stamping::{Departed, Mark, Stamped};
 pub use pdu::tx::{Outgoing, Sender};
 pub use reactor::{Service, Turn, run};
 pub use tcp::black_hole::BlackHole;
+pub use tcp::congestion::{CongestionChange, CongestionControl, RouteMemory};
 pub use tcp::sample::{Moved, SAMPLE_EVERY, socket_sample, tcp_sample};

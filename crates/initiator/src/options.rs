@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use control::Choice;
 use engine::trace::Sampling;
-use engine::{Course, Pacing};
+use engine::{Course, Pacing, RouteMemory};
 use proto::params::Wishes;
 
 use crate::login::chap::Chap;
@@ -40,14 +40,17 @@ pub struct Options {
     pub trace: Option<PathBuf>,
     /// Selection of the requests with rows in `layers` and `pdus`.
     pub sampling: Sampling,
+    /// Verdicts on routes that the sessions of one loop share.
+    pub routes: RouteMemory,
     /// Output of warnings to the user.
     pub notice: fn(&str),
 }
 
 impl Options {
-    /// Policy and pacing of the connections.
+    /// Policy, pacing and permissions of the connections.
     pub fn course(&self) -> Course {
-        Course { policy: self.policy, pacing: self.pacing }
+        let may_change = self.near.congestion.may_change();
+        Course { policy: self.policy, pacing: self.pacing, may_change }
     }
 }
 
@@ -63,13 +66,19 @@ impl Options {
             chap: Chap::default(),
             wishes: Wishes::default(),
             connections: Some(1),
-            near: NearEnd { name, source: None, congestion: None, max_segment_bytes: None },
+            near: NearEnd {
+                name,
+                source: None,
+                congestion: engine::CongestionControl::Host,
+                max_segment_bytes: None,
+            },
             policy: Choice::default(),
             pacing: Pacing::default(),
             depth: None,
             queue_limit: None,
             trace: None,
             sampling: Sampling::default(),
+            routes: RouteMemory::default(),
             notice: |_| {},
         }
     }

@@ -44,8 +44,8 @@ pub struct FileStore {
     cached: File,
     /// Past it, for aligned requests.
     direct: Option<File>,
-    /// For FUA writes through the page cache, each of which has one of its own meanwhile: the kernel tells a failed write
-    /// to whoever asks first by the same open file, whosever it was.
+    /// For FUA writes through the page cache, each of which has one of its own meanwhile: the kernel reports a failed write
+    /// once per open file, to the first call that asks, for any writer.
     through: Mutex<Vec<File>>,
     /// Only synced. The kernel tells every open file of a failed write once: were it the one that is written
     /// through, a FUA write could take the news away from the next SYNCHRONIZE CACHE.

@@ -110,7 +110,7 @@ impl<T> FairQueue<T> {
         loop {
             let Reverse((at_bytes, owner)) = self.order.pop()?;
             let Some(line) = self.lines.get_mut(&owner) else {
-                unreachable!("whoever is in order has a line")
+                unreachable!("each one in the order has a queue")
             };
             if !line.is_empty() && !may(owner) {
                 aside.push(Reverse((at_bytes, owner)));

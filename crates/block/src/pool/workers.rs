@@ -182,8 +182,7 @@ impl<J, R> Queues<J, R> {
     }
 
     /// The next job, of an owner and for a store that hold fewer threads than are free: one alone has half of them, `n`
-    /// have an `n+1`th each, and whoever comes next finds some. A store that is the only one has nobody to leave threads
-    /// to. An owner that is passed over here holds a thread, which looks again when it is released.
+    /// have an `n+1`th each, and the next one finds some. A store that is the only one has all of them. An owner that is passed over here holds a thread, which looks again when it is released.
     fn take(&mut self) -> Option<(Claim, J)> {
         let (held, free, is_only) = (&self.held, self.threads - self.busy, self.used == 1);
         let may = |owner| held.get(&owner).is_none_or(|held| *held < free);

@@ -221,6 +221,9 @@ impl Client {
             for line in self.lines.iter_mut().filter(|line| now >= line.next_sample()) {
                 let sample = line.look(&mut self.side, now, request_bytes, has_company)?;
                 self.side.records.tables.socket(&sample);
+                if let Some(change) = line.connection.take_congestion_change() {
+                    (self.options.notice)(&change.to_string());
+                }
             }
             self.watch_growth(now);
         }

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use engine::{Connection, Course, Landing, Outgoing, Receiver, Scratch, Sender, Stop};
+use engine::{Connection, Course, Landing, Outgoing, Receiver, RouteMemory, Scratch, Sender, Stop};
 use event::Instant;
 use net::{Interest, Poll, Ready, tcp};
 use proto::Fault;
@@ -22,6 +22,7 @@ pub(crate) struct Dial {
     address: SocketAddr,
     token: u64,
     course: Course,
+    routes: RouteMemory,
     stage: Stage,
     deadline: Instant,
     timeout: Duration,
@@ -51,7 +52,7 @@ impl Dial {
     ) -> Result<Dial, Error> {
         let failed = |source| Error::Connect { address, source };
         let NearEnd { source, congestion, max_segment_bytes, .. } = &options.near;
-        let (source, congestion) = (source.as_ref(), congestion.as_deref());
+        let (source, congestion) = (source.as_ref(), congestion.name());
         let stream = tcp::start_connect_from(source, address, congestion, *max_segment_bytes);
         let stream = stream.map_err(failed)?;
         // Unsent data of a session that is given up must not reach the target later: another session may have written
@@ -59,7 +60,8 @@ impl Dial {
         tcp::abandon_on_close(&stream, true)?;
         poll.add(stream.as_fd(), token, Interest::WRITE)?;
         let stage = Stage::Connecting { stream, login: Box::new(login), is_ready: false };
-        Ok(Dial { address, token, course: options.course(), stage, deadline, timeout })
+        let (course, routes) = (options.course(), options.routes.clone());
+        Ok(Dial { address, token, course, routes, stage, deadline, timeout })
     }
 
     pub(crate) fn deadline(&self) -> Instant {
@@ -89,7 +91,8 @@ impl Dial {
             let stage = std::mem::replace(&mut self.stage, Stage::Over);
             let Stage::Connecting { stream, login, .. } = stage else { unreachable!("just matched") };
             poll.remove(stream.as_fd())?;
-            let connection = Box::new(Connection::new(stream, poll, self.token, self.course)?);
+            let mut connection = Box::new(Connection::new(stream, poll, self.token, self.course)?);
+            connection.share_routes(self.routes.clone());
             let side = Box::new(LoginState { login: *login, response: None, address });
             self.stage = Stage::LoggingIn { connection, side, is_readable: true };
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs;
 
+use engine::CongestionControl;
 use net::tcp::Source;
 
 /// Longest iSCSI name (RFC 7143 section 4.2.7.1). Bytes.
@@ -18,8 +19,8 @@ pub struct NearEnd {
     pub name: InitiatorName,
     /// Source address or device of connections; `None` follows the route.
     pub source: Option<Source>,
-    /// Congestion control; `None` for the system's default.
-    pub congestion: Option<String>,
+    /// Congestion control of the connections.
+    pub congestion: CongestionControl,
     /// Maximum segment size in both directions, in bytes; `None` follows the path MTU.
     pub max_segment_bytes: Option<u16>,
 }

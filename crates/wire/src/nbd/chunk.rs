@@ -19,7 +19,7 @@ message! {
 }
 
 impl ChunkHeader {
-    /// The first four bytes, by which it is told apart from a simple reply.
+    /// The first four bytes, which distinguish it from a simple reply.
     pub const MAGIC: u32 = 0x668e_33ef;
     /// Length of the offset before the data of NBD_REPLY_TYPE_OFFSET_DATA, in bytes.
     pub const OFFSET_LEN: usize = 8;

@@ -12,7 +12,7 @@ message! {
 }
 
 impl SimpleReply {
-    /// The first four bytes, by which it is told apart from a chunk.
+    /// The first four bytes, which distinguish it from a chunk.
     pub const MAGIC: u32 = 0x6744_6698;
 }
 

@@ -375,6 +375,9 @@ impl Client {
         if let Some(hole) = self.connection.take_black_hole() {
             log(format_args!("{}: {hole}", self.link.name));
         }
+        if let Some(change) = self.connection.take_congestion_change() {
+            log(format_args!("{}: {change}", self.link.name));
+        }
         side.set_window(connection, decision.command_window, most);
         // A slowly paced connection may have nothing in flight between two packets, and still needs looks.
         self.is_under_way = sample.unacked_packets > 0 || sample.notsent_bytes > 0 || sample.unsent_bytes > 0;

@@ -119,7 +119,7 @@ impl Target {
         }
         if config.congestion != self.listening.congestion {
             for listener in &self.listening.listeners {
-                tcp::accept_with(&listener.socket, config.congestion.as_deref())?;
+                tcp::accept_with(&listener.socket, config.congestion.name())?;
             }
         }
         self.listening.listeners.extend(opened);

@@ -151,7 +151,7 @@ pub(crate) fn prepare(serving: Serving, source: &dyn Reload) -> Result<Prepared,
     check_reservations(reserving, old.opening().state).map_err(|error| error.to_string())?;
     let mut closed: Vec<_> = old.listening().collect();
     let mut opened = Vec::new();
-    let congestion = config.congestion.as_deref();
+    let congestion = config.congestion.name();
     for wanted in config.listening() {
         match closed.iter().position(|known| *known == wanted) {
             Some(place) => drop(closed.swap_remove(place)),
@@ -178,7 +178,7 @@ mod tests {
             chap: None,
             initiators: crate::serve::InitiatorRights::default(),
             digests: &[],
-            congestion: None,
+            congestion: engine::CongestionControl::Host,
             policy: control::Choice::default(),
             weights: BTreeMap::new(),
             pacing: engine::Pacing::Follow,

@@ -53,7 +53,7 @@ impl Target {
                 continue;
             }
             let entry = self.clients.vacant_entry();
-            let prepared = tcp::prepare(&stream, self.listening.congestion.as_deref());
+            let prepared = tcp::prepare(&stream, self.listening.congestion.name());
             let compat = self.shared.rules.compat;
             let client = prepared.and_then(|()| {
                 stream.set_nodelay(!compat.nagle)?;
@@ -61,6 +61,7 @@ impl Target {
                 let mut connection =
                     Connection::new(stream, &self.poll, entry.key() as u64, self.config.course())?;
                 connection.go_through(self.sampling.gate.clone());
+                connection.share_routes(self.sampling.routes.clone());
                 let mut client = Client::new(connection, peer, entry.key(), login, now)?;
                 if compat.nagle {
                     client.join_stamped_writes();

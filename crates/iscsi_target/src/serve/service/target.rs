@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use block::Workers;
 use control::{Crowd, Sharing};
-use engine::Gate;
+use engine::{CongestionControl, Gate, RouteMemory};
 use engine::trace::Tracer;
 use event::{Host, Instant, LineRate, Sink, SocketSample};
 use net::limits::{give_memory_back, raise_open_files};
@@ -84,7 +84,7 @@ pub(crate) struct Listening {
     pub(crate) listeners: Vec<Listener>,
     /// Time to listen again after an error of accept.
     pub(crate) listen_again: Option<Instant>,
-    pub(crate) congestion: Option<String>,
+    pub(crate) congestion: CongestionControl,
 }
 
 /// Order in which clients have their turns.
@@ -110,6 +110,8 @@ pub(crate) struct Sampling {
     pub(crate) receiving: Sharing,
     /// Joint limit of all senders at a sending device that takes packets one by one.
     pub(crate) gate: Gate,
+    /// Verdicts on routes, for their next connections.
+    pub(crate) routes: RouteMemory,
     pub(crate) sockets: Option<Recorder<SocketSample>>,
     pub(crate) next_sample: Instant,
     /// Earliest time of the next look at the connections.
@@ -168,7 +170,7 @@ impl Target {
         if let Some(registrar) = &registrar {
             poll.add(registrar.as_fd(), REGISTER_TOKEN, Interest::READ)?;
         }
-        let congestion = config.congestion.as_deref();
+        let congestion = config.congestion.name();
         let listen = config.listening().map(|address| Listener::open(address, congestion));
         let listeners = listen.collect::<Result<Vec<_>, _>>()?;
         let workers = Workers::start(WORKERS, jobs::run)?;
@@ -234,6 +236,7 @@ impl Target {
                 sharing: Sharing::new(),
                 receiving: Sharing::new(),
                 gate: Gate::open(),
+                routes: RouteMemory::default(),
                 sockets,
                 next_sample: Instant::FAR_FUTURE,
                 no_sample_before: Instant::ZERO,

@@ -40,7 +40,7 @@ impl Scene {
             chap: None,
             initiators: InitiatorRights::default(),
             digests: &[Digest::None],
-            congestion: None,
+            congestion: engine::CongestionControl::Host,
             policy: control::Choice::default(),
             pacing: engine::Pacing::Follow,
             weights: Default::default(),
