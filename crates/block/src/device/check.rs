@@ -20,6 +20,7 @@ pub fn check(profile: &Profile, request: &BlockRequest) -> Result<(), OperationE
             .and_then(|()| transfer(*offset_bytes, data.len()))
             .map_err(OperationError::Write),
         BlockOp::Flush => Ok(()),
+        BlockOp::Extents { range, .. } => extents(profile, *range).map_err(OperationError::Read),
         BlockOp::Composite(action) if action.is_read() => {
             composite(profile, action).map_err(OperationError::Read)
         }
@@ -83,6 +84,16 @@ fn composite(profile: &Profile, action: &CompositeAction) -> Result<(), BlockErr
         }
         CompositeAction::CompareAndWrite { offset_bytes, new, .. } => placed(*offset_bytes, new.len()),
     }
+}
+
+fn extents(profile: &Profile, range: ByteRange) -> Result<(), BlockError> {
+    if !profile.can.extents {
+        return Err(BlockError::new(ErrorKind::Unsupported, "the device does not report extents"));
+    }
+    if range.len_bytes == 0 {
+        return Err(BlockError::new(ErrorKind::Invalid, "the range is empty"));
+    }
+    within(profile, range)
 }
 
 fn writable(profile: &Profile) -> Result<(), BlockError> {

@@ -50,4 +50,6 @@ pub struct Capabilities {
     pub fill: bool,
     /// Data can be verified, compared, and changed atomically.
     pub compare: bool,
+    /// The allocation of a range can be looked up.
+    pub extents: bool,
 }

@@ -39,6 +39,7 @@ fn profile(write_cache: bool) -> Profile {
             unmapped_reads_zero: true,
             fill: true,
             compare: true,
+            extents: true,
         },
     }
 }

@@ -7,6 +7,8 @@ mod null;
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use crate::composite::ByteRange;
+use crate::device::Extent;
 use crate::error::BlockError;
 use crate::store::BlockingStore;
 
@@ -48,6 +50,14 @@ impl Lent {
                 &mut memory.bytes_mut()[offset_bytes as usize + after_bytes..][..len_bytes]
             }
             Lent::Null(null) => null.sink(after_bytes, len_bytes),
+        }
+    }
+
+    /// Allocation of the begin of a range: at least one extent, and at most `extents_max`.
+    pub fn extents(&self, range: ByteRange, extents_max: usize) -> Vec<Extent> {
+        match self {
+            Lent::Memory(memory) => memory.extents(range, extents_max),
+            Lent::Null(_) => vec![Extent::hole(range.len_bytes)],
         }
     }
 

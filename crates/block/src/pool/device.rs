@@ -15,10 +15,11 @@ use super::call::{Called, Halt, StoreCall};
 use super::workers::{Claim, Step, Workers};
 use crate::composite::Composite;
 use crate::device::{
-    BlockCompletion, BlockDevice, BlockOp, BlockRequest, Owner, Profile, Select, Token, check,
+    BlockCompletion, BlockDevice, BlockOp, BlockRequest, BlockSizes, Capabilities, Limits, Owner, Profile, Select,
+    Token, check,
 };
 use crate::error::OperationError;
-use crate::store::BlockingStore;
+use crate::store::{BlockingStore, RANGE_MAX_BYTES, TRANSFER_MAX_BYTES, WRITTEN_RANGE_MAX_BYTES};
 
 /// Threads that make the calls of the blocking stores of a loop.
 #[derive(Debug)]
@@ -78,12 +79,20 @@ impl Pool {
     /// readable.
     pub fn collect(&self) {
         let mut inboxes = self.inboxes.borrow_mut();
-        for Ended { route, called: Called { result, read }, ended_at } in self.workers.results() {
+        for Ended { route, called, ended_at } in self.workers.results() {
             // A device that was dropped has no inbox; its buffers are given back.
             if let Some(inbox) = inboxes.get_mut(route.inbox).filter(|inbox| inbox.device == route.device) {
                 let Route { id, owner, .. } = route;
-                inbox.completions.push_back(BlockCompletion { id, owner, result, read, ended_at });
+                let Called { result, read, extents } = called;
+                inbox.completions.push_back(BlockCompletion { id, owner, result, read, extents, ended_at });
             }
+        }
+    }
+
+    /// Ends without waiting for the calls that are under way, unlike a drop. Devices of the pool are dropped before.
+    pub fn abandon(pool: Rc<Pool>) {
+        if let Some(pool) = Rc::into_inner(pool) {
+            pool.workers.abandon();
         }
     }
 }
@@ -128,6 +137,17 @@ impl PooledDevice {
         PooledDevice { pool: Rc::clone(pool), store, profile, number, inbox, halts, done }
     }
 
+    /// A device on a store in blocks of `block_bytes`, with everything that the store can do.
+    pub fn from_store(
+        store: Arc<dyn BlockingStore>,
+        block_bytes: u32,
+        read_only: bool,
+        pool: &Rc<Pool>,
+    ) -> PooledDevice {
+        let profile = profile(&*store, block_bytes, read_only);
+        PooledDevice::new(store, profile, pool)
+    }
+
     fn execute(&mut self, request: BlockRequest) {
         let BlockRequest { id, owner, op, fua, is_timed } = request;
         let fua = fua && self.profile.can.write_cache;
@@ -135,7 +155,8 @@ impl PooledDevice {
             BlockOp::Read { offset_bytes, mut into } => {
                 if !fua && self.store.read_cached(offset_bytes, &mut into) {
                     let ended_at = is_timed.then(clock::now);
-                    let done = BlockCompletion { id, owner, result: Ok(()), read: Some(into), ended_at };
+                    let (result, read, extents) = (Ok(()), Some(into), Vec::new());
+                    let done = BlockCompletion { id, owner, result, read, extents, ended_at };
                     return self.done.push_back(done);
                 }
                 StoreCall::Read { offset_bytes, buffer: into, fua, done_bytes: 0 }
@@ -144,6 +165,7 @@ impl PooledDevice {
                 StoreCall::Write { offset_bytes, buffer: data, fua, done_bytes: 0 }
             }
             BlockOp::Flush => StoreCall::Flush,
+            BlockOp::Extents { range, extents_max } => StoreCall::Extents { range, extents_max },
             BlockOp::Composite(action) => {
                 let halt = self.halts.entry((owner, id)).or_default().clone();
                 StoreCall::Composite {
@@ -158,6 +180,34 @@ impl PooledDevice {
         let route = Route { device: self.number, inbox: self.inbox, id, owner, is_timed };
         let (store, bytes) = (Arc::clone(&self.store), call.cost_bytes(&*self.store));
         self.pool.workers.submit(claim, bytes, Job { store, call, claim, route });
+    }
+}
+
+/// Profile of a store. Unmapping is announced where it gives space back.
+fn profile(store: &dyn BlockingStore, block_bytes: u32, read_only: bool) -> Profile {
+    let makes_zeros = store.makes_zeros();
+    let physical_bytes = store.physical_block_bytes().max(block_bytes);
+    Profile {
+        len_bytes: store.len_bytes(),
+        blocks: BlockSizes {
+            logical_bytes: block_bytes,
+            physical_bytes,
+            preferred_bytes: store.granularity_bytes().max(physical_bytes),
+        },
+        limits: Limits {
+            transfer_bytes: TRANSFER_MAX_BYTES,
+            range_bytes: if makes_zeros { RANGE_MAX_BYTES } else { WRITTEN_RANGE_MAX_BYTES },
+        },
+        can: Capabilities {
+            read_only,
+            write_cache: store.has_write_cache(),
+            fua: true,
+            unmap: makes_zeros,
+            unmapped_reads_zero: makes_zeros,
+            fill: true,
+            compare: true,
+            extents: true,
+        },
     }
 }
 
@@ -193,8 +243,8 @@ impl BlockDevice for PooledDevice {
         for job in self.pool.workers.take_back(owner.0, is_over) {
             let Route { id, owner, .. } = job.route;
             let read = if let StoreCall::Read { buffer, .. } = job.call { Some(buffer) } else { None };
-            let done =
-                BlockCompletion { id, owner, result: Err(OperationError::cancelled()), read, ended_at: None };
+            let result = Err(OperationError::cancelled());
+            let done = BlockCompletion { id, owner, result, read, extents: Vec::new(), ended_at: None };
             self.done.push_back(done);
         }
         for ((_, _), halt) in self.halts.iter().filter(|((owner, id), _)| select.has(*owner, *id)) {

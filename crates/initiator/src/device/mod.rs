@@ -161,6 +161,7 @@ fn profile(disk: &Disk, facts: &Facts) -> Profile {
             unmapped_reads_zero: facts.unmapped_reads_zero,
             fill: facts.write_same_max_blocks > 0,
             compare: false,
+            extents: false,
         },
     }
 }

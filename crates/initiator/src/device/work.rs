@@ -72,7 +72,7 @@ impl Work {
                 ranges.into_iter().flat_map(|range| self.unmaps(range)).collect()
             }
             BlockOp::Composite(CompositeAction::Fill { span, pattern }) => self.write_sames(span, &pattern),
-            BlockOp::Composite(_) => unreachable!("the profile of the device refuses it"),
+            BlockOp::Composite(_) | BlockOp::Extents { .. } => unreachable!("the profile of the device refuses it"),
         };
         self.tags += 1;
         let open = Open { id, owner, is_timed, is_read, left: commands.len(), error: None };
@@ -157,7 +157,7 @@ impl Open {
             Some(error) => Err(OperationError::Write(error)),
         };
         let ended_at = is_timed.then_some(ended_at).filter(|at| *at > Instant::ZERO);
-        BlockCompletion { id, owner, result, read, ended_at }
+        BlockCompletion { id, owner, result, read, extents: Vec::new(), ended_at }
     }
 }
 
