@@ -31,7 +31,7 @@ use wire::scsi::{BlockForm, Cdb, Lun as Address, Sense};
 use crate::lun::{Attention, Lun, Luns, Nexus, Save};
 use transfer::Blocks;
 
-pub use failure::sense_of;
+pub use failure::status_of;
 
 /// Work of the serving loop for one command.
 #[derive(Clone, PartialEq, Eq, Debug)]

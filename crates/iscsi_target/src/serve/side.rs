@@ -407,7 +407,8 @@ impl Side {
                 log(format_args!("{}: LUN {number}: {text}", self.name));
             }
         }
-        self.answer(task, Status::CHECK_CONDITION, Some(scsi::sense_of(failure)), 0);
+        let (status, sense) = scsi::status_of(failure);
+        self.answer(task, status, sense, 0);
     }
 
     pub(super) fn answer(&mut self, task: TaskId, status: Status, sense: Option<Sense>, actual_bytes: u32) {
