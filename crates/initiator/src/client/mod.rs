@@ -59,7 +59,7 @@ pub struct Client {
     reconnects: u64,
     destination: Destination,
     first_token: u64,
-    options: Options,
+    pub(crate) options: Options,
     min_rtt: Option<Duration>,
     next_check: Instant,
 }
