@@ -66,6 +66,8 @@ pub(crate) struct Side {
     pub(crate) room: Room,
     /// The LUN does not support SYNCHRONIZE CACHE.
     pub(crate) is_without_flush: bool,
+    /// The LUN has a volatile cache for certain (WCE): a refused SYNCHRONIZE CACHE is a failure.
+    pub(crate) needs_flush: bool,
     /// Notifications of the target that have not been processed, with the CID of their connection.
     pub(crate) told: Vec<(u16, Notification)>,
     /// Text request that awaits its response, and the response.
@@ -181,6 +183,7 @@ impl Side {
             resets: 0,
             room: Room::OPEN,
             is_without_flush: false,
+            needs_flush: false,
             told: Vec::new(),
             question: None,
             answer: None,
@@ -369,7 +372,7 @@ impl Side {
             (0, Status::GOOD, None) => Ok(()),
             (0, _, None) if checked.is_some_and(is_done) => Ok(()),
             // A LUN without SYNCHRONIZE CACHE is treated as one without a volatile cache.
-            (0, _, None) if request.is_flush() && checked.is_some_and(is_unknown) => {
+            (0, _, None) if request.is_flush() && checked.is_some_and(is_unknown) && !self.needs_flush => {
                 self.is_without_flush = true;
                 Ok(())
             }

@@ -59,6 +59,7 @@ impl IscsiDevice {
         let limits = RangeLimits { unmap: facts.unmap, write_same_blocks, unmaps_to_zeros };
         let cache = Cache { is_volatile: facts.has_write_cache(), has_fua: facts.has_fua };
         let (mut client, geometry) = disk.into_parts();
+        client.side.needs_flush = facts.write_cache == Some(true);
         let work = Work::new(geometry, limits, cache, client.buffers().clone());
         client.start(clock::now());
         let (scratch, events) = (Scratch::new(), Events::new());
