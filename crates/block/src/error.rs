@@ -60,8 +60,9 @@ pub enum OperationError {
 
 impl OperationError {
     /// Result of an operation that was withdrawn.
-    pub(crate) fn cancelled() -> OperationError {
-        OperationError::Write(BlockError::new(ErrorKind::Cancelled, "its request was withdrawn"))
+    pub(crate) fn cancelled(is_read: bool) -> OperationError {
+        let error = BlockError::new(ErrorKind::Cancelled, "its request was withdrawn");
+        if is_read { OperationError::Read(error) } else { OperationError::Write(error) }
     }
 
     /// Error of the device, if it has one.

@@ -29,5 +29,7 @@ pub use pool::{
     Called, Claim, FLUSH_COST_BYTES, FairQueue, Halt, Pool, PooledDevice, Step, StoreCall, Workers,
 };
 pub use spec::{OptionError, nearest_of, not};
-pub use store::{BlockingStore, RANGE_MAX_BYTES, TRANSFER_MAX_BYTES, WRITTEN_RANGE_MAX_BYTES};
+pub use store::{
+    ATOMIC_MAX_BYTES, BlockingStore, RANGE_MAX_BYTES, TRANSFER_MAX_BYTES, WRITTEN_RANGE_MAX_BYTES,
+};
 pub use wrap::{Delay, Delays, FaultRule, FaultStore};

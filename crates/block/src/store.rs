@@ -11,6 +11,9 @@ use crate::local::Watched;
 /// Longest transfer of one request: the memory that one request makes a server promise. No long line gains from more.
 pub const TRANSFER_MAX_BYTES: u32 = 32 << 20;
 
+/// Longest atomic change of one request: the loop, or all other calls of a store, wait for the whole of it.
+pub const ATOMIC_MAX_BYTES: u32 = 1 << 20;
+
 /// Longest range that one request unmaps or fills. A long path costs a round trip for each: 1 TiB takes sixteen. Linux
 /// sends 7fffffh blocks at most.
 pub const RANGE_MAX_BYTES: u64 = 64 << 30;

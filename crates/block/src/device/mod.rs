@@ -4,7 +4,9 @@
 //! its time has come. Requests own their buffers, since a borrowed one cannot outlast a worker or a far round trip.
 //!
 //! There is no order among outstanding requests. A flush covers the writes that completed before it was submitted, of
-//! all owners. Devices bound no load: a face submits no more than its own memory budget permits.
+//! all owners. A device that has lost acknowledged writes with its cache fails a flush with [`crate::ErrorKind::Lost`]: the
+//! open ones, the next one of any owner, and the next one of each owner that lost writes, each once. Devices bound no
+//! load: a face submits no more than its own memory budget permits.
 
 mod check;
 mod extent;

@@ -8,12 +8,12 @@ use event::Instant;
 use super::Lent;
 use crate::composite::Composite;
 use crate::device::{
-    BlockCompletion, BlockDevice, BlockOp, BlockRequest, BlockSizes, Capabilities, Limits, Owner, Profile, Select,
-    Token, check,
+    BlockCompletion, BlockDevice, BlockOp, BlockRequest, BlockSizes, Capabilities, Limits, Owner, Profile,
+    Select, Token, check,
 };
 use crate::error::OperationError;
 use crate::pool::FairQueue;
-use crate::store::{RANGE_MAX_BYTES, TRANSFER_MAX_BYTES};
+use crate::store::{ATOMIC_MAX_BYTES, RANGE_MAX_BYTES, TRANSFER_MAX_BYTES};
 
 /// Cost of a slice in an owner's turn: all are about as long.
 const SLICE_COST_BYTES: u64 = 256 << 10;
@@ -36,6 +36,7 @@ pub struct LentDevice {
 struct Long {
     id: Token,
     owner: Owner,
+    is_timed: bool,
     composite: Composite,
     done_bytes: u64,
     is_cancelled: bool,
@@ -56,7 +57,11 @@ impl LentDevice {
                 physical_bytes: block_bytes,
                 preferred_bytes: block_bytes.max(PAGE_BYTES),
             },
-            limits: Limits { transfer_bytes: TRANSFER_MAX_BYTES, range_bytes: RANGE_MAX_BYTES },
+            limits: Limits {
+                transfer_bytes: TRANSFER_MAX_BYTES,
+                range_bytes: RANGE_MAX_BYTES,
+                atomic_bytes: ATOMIC_MAX_BYTES,
+            },
             can: Capabilities {
                 read_only,
                 write_cache: false,
@@ -87,7 +92,7 @@ impl LentDevice {
             BlockOp::Extents { range, extents_max } => extents = self.lent.extents(range, extents_max),
             BlockOp::Composite(action) => {
                 let composite = Composite { action, fua: false };
-                let mut long = Long { id, owner, composite, done_bytes: 0, is_cancelled: false };
+                let mut long = Long { id, owner, is_timed, composite, done_bytes: 0, is_cancelled: false };
                 // Thousands may come in one turn, and each would begin at once.
                 let waits = long.composite.is_long() && !self.long.is_empty();
                 let step = match waits {
@@ -106,13 +111,13 @@ impl LentDevice {
     }
 
     /// Executes a slice of the operation whose turn it is; its completion if that was the last.
-    fn step(&mut self) -> Option<BlockCompletion> {
+    fn step(&mut self, now: Instant) -> Option<BlockCompletion> {
         let mut long = self.long.pop()?;
         let step = match long.is_cancelled {
-            true => Err(OperationError::cancelled()),
+            true => Err(OperationError::cancelled(long.composite.is_read())),
             false => long.composite.inline(&mut self.lent, &mut long.done_bytes),
         };
-        let Long { id, owner, .. } = long;
+        let Long { id, owner, is_timed, .. } = long;
         let result = match step {
             Ok(false) => {
                 self.long.push_front(owner.0, SLICE_COST_BYTES, long);
@@ -120,7 +125,8 @@ impl LentDevice {
             }
             ended => ended.map(|_| ()),
         };
-        Some(BlockCompletion { id, owner, result, read: None, extents: Vec::new(), ended_at: None })
+        let ended_at = is_timed.then_some(now);
+        Some(BlockCompletion { id, owner, result, read: None, extents: Vec::new(), ended_at })
     }
 }
 
@@ -136,8 +142,8 @@ impl BlockDevice for LentDevice {
         }
     }
 
-    fn poll(&mut self, _now: Instant) -> Option<BlockCompletion> {
-        self.done.pop_front().or_else(|| self.step())
+    fn poll(&mut self, now: Instant) -> Option<BlockCompletion> {
+        self.done.pop_front().or_else(|| self.step(now))
     }
 
     fn cancel(&mut self, select: Select, _now: Instant) {

@@ -180,7 +180,9 @@ impl StoreCall {
                 Err(error) => done(Err(OperationError::Read(error))),
             },
             StoreCall::Flush => done(store.sync().map_err(OperationError::Write)),
-            StoreCall::Composite { halt, .. } if halt.is_set() => done(Err(OperationError::cancelled())),
+            StoreCall::Composite { composite, halt, .. } if halt.is_set() => {
+                done(Err(OperationError::cancelled(composite.is_read())))
+            }
             StoreCall::Composite { composite, mut done_bytes, halt, counted } => {
                 let alone = composite
                     .is_exclusive()

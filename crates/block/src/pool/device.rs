@@ -19,7 +19,9 @@ use crate::device::{
     Token, check,
 };
 use crate::error::OperationError;
-use crate::store::{BlockingStore, RANGE_MAX_BYTES, TRANSFER_MAX_BYTES, WRITTEN_RANGE_MAX_BYTES};
+use crate::store::{
+    ATOMIC_MAX_BYTES, BlockingStore, RANGE_MAX_BYTES, TRANSFER_MAX_BYTES, WRITTEN_RANGE_MAX_BYTES,
+};
 
 /// Threads that make the calls of the blocking stores of a loop.
 #[derive(Debug)]
@@ -197,6 +199,7 @@ fn profile(store: &dyn BlockingStore, block_bytes: u32, read_only: bool) -> Prof
         limits: Limits {
             transfer_bytes: TRANSFER_MAX_BYTES,
             range_bytes: if makes_zeros { RANGE_MAX_BYTES } else { WRITTEN_RANGE_MAX_BYTES },
+            atomic_bytes: ATOMIC_MAX_BYTES,
         },
         can: Capabilities {
             read_only,
@@ -242,8 +245,8 @@ impl BlockDevice for PooledDevice {
         };
         for job in self.pool.workers.take_back(owner.0, is_over) {
             let Route { id, owner, .. } = job.route;
+            let result = Err(OperationError::cancelled(job.call.is_read()));
             let read = if let StoreCall::Read { buffer, .. } = job.call { Some(buffer) } else { None };
-            let result = Err(OperationError::cancelled());
             let done = BlockCompletion { id, owner, result, read, extents: Vec::new(), ended_at: None };
             self.done.push_back(done);
         }

@@ -167,6 +167,7 @@ fn profile(disk: &Disk, facts: &Facts) -> Profile {
         limits: Limits {
             transfer_bytes: disk.transfer_max_bytes().min(TRANSFER_MAX_BYTES),
             range_bytes: RANGE_MAX_BYTES,
+            atomic_bytes: 0,
         },
         can: Capabilities {
             read_only: facts.is_write_protected,

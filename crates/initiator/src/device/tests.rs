@@ -23,7 +23,7 @@ fn device(options: &Options) -> (IscsiDevice, TcpStream) {
     let profile = Profile {
         len_bytes: 1 << 30,
         blocks: BlockSizes { logical_bytes: 512, physical_bytes: 512, preferred_bytes: 512 },
-        limits: Limits { transfer_bytes: 1 << 20, range_bytes: 0 },
+        limits: Limits { transfer_bytes: 1 << 20, range_bytes: 0, atomic_bytes: 0 },
         can: Capabilities {
             read_only: false,
             write_cache: true,
