@@ -79,16 +79,19 @@ impl Memory {
     }
 
     /// Size in bytes.
+    #[inline]
     pub fn len_bytes(&self) -> u64 {
         self.bytes.len() as u64
     }
 
     /// Everything, to send from.
+    #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// Everything, to receive into.
+    #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
     }

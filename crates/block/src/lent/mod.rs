@@ -27,6 +27,7 @@ pub enum Lent {
 
 impl Lent {
     /// Size in bytes.
+    #[inline]
     pub fn len_bytes(&self) -> u64 {
         match self {
             Lent::Memory(memory) => memory.len_bytes(),
@@ -35,6 +36,7 @@ impl Lent {
     }
 
     /// Returns the bytes of a range, at most one transfer, to send from.
+    #[inline]
     pub fn bytes(&self, offset_bytes: u64, len_bytes: usize) -> &[u8] {
         match self {
             Lent::Memory(memory) => &memory.bytes()[offset_bytes as usize..][..len_bytes],
@@ -44,6 +46,7 @@ impl Lent {
 
     /// Returns the buffer for the next `len_bytes` of a PDU with data at `offset_bytes`; `after_bytes` of it have been
     /// received.
+    #[inline]
     pub fn space(&mut self, offset_bytes: u64, after_bytes: usize, len_bytes: usize) -> &mut [u8] {
         match self {
             Lent::Memory(memory) => {
