@@ -4,6 +4,7 @@
 //! one loop. Nothing here allocates, copies or makes a system call per PDU where a batch can share it.
 
 mod connection;
+mod log;
 mod pacing;
 mod pdu;
 mod reactor;
@@ -11,6 +12,7 @@ mod tcp;
 pub mod trace;
 
 pub use connection::{Connection, Progress};
+pub use log::Log;
 pub use pacing::gate::Gate;
 pub use pacing::steering::{Course, Pacing, Steering, Work};
 pub use pdu::digest::Digests;

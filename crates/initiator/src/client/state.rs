@@ -38,7 +38,7 @@ pub struct Client {
     pub(super) reconnects: u64,
     pub(super) destination: Destination,
     pub(super) first_token: u64,
-    pub(super) options: Options,
+    pub(crate) options: Options,
     pub(super) min_rtt: Option<Duration>,
     pub(super) next_check: Instant,
 }

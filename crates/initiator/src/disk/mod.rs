@@ -278,10 +278,16 @@ impl Geometry {
         Request { cdb, body: Body::None, offset_bytes: 0, tag: 0 }
     }
 
-    /// Builds a WRITE SAME of `block`. `blocks` is at most MAXIMUM WRITE SAME LENGTH.
-    pub(crate) fn write_same(self, offset_bytes: u64, blocks: u32, block: Arc<Buffer>) -> Request {
+    /// Builds a WRITE SAME of `block`. `blocks` is at most MAXIMUM WRITE SAME LENGTH; `unmap` is the UNMAP bit.
+    pub(crate) fn write_same(
+        self,
+        offset_bytes: u64,
+        blocks: u32,
+        unmap: bool,
+        block: Arc<Buffer>,
+    ) -> Request {
         let lba = offset_bytes / u64::from(self.block_len_bytes);
-        let cdb = Cdb::WriteSame { form: self.form, lba, blocks, unmap: false, no_data: false };
+        let cdb = Cdb::WriteSame { form: self.form, lba, blocks, unmap, no_data: false };
         Request { cdb, body: Body::Write(block), offset_bytes, tag: 0 }
     }
 

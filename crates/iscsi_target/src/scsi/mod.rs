@@ -32,7 +32,7 @@ use crate::lun::{Attention, Lun, Luns, Nexus};
 use outcome::cut;
 use transfer::Blocks;
 
-pub use failure::sense_of;
+pub use failure::status_of;
 pub use outcome::{Outcome, Transfer};
 
 /// Operation codes of the commands that are answered for any LUN, even a missing one.

@@ -18,6 +18,8 @@ pub(crate) struct LunState {
     pub(crate) command_limit: CommandLimit,
     /// The LUN does not support SYNCHRONIZE CACHE.
     pub(crate) is_without_flush: bool,
+    /// The LUN has a volatile cache for certain (WCE): a refused SYNCHRONIZE CACHE is a failure.
+    pub(crate) needs_flush: bool,
 }
 
 impl Default for LunState {
@@ -29,6 +31,7 @@ impl Default for LunState {
             resets: 0,
             command_limit: CommandLimit::OPEN,
             is_without_flush: false,
+            needs_flush: false,
         }
     }
 }

@@ -120,6 +120,27 @@ fn a_command_has_failed_unless_its_status_or_its_sense_data_say_otherwise() {
 }
 
 #[test]
+fn a_lun_with_a_volatile_cache_may_not_refuse_to_flush_it() {
+    for needs_flush in [false, true] {
+        let mut side = side();
+        side.lun.needs_flush = needs_flush;
+        let token = issue(&mut side, Geometry::of(BLOCK, BlockForm::Ten).flush()) as u64;
+        let completion = Completion {
+            token,
+            cid: 0,
+            status: Status::CHECK_CONDITION.0,
+            response: 0,
+            transferred_bytes: 0,
+            overflow_bytes: 0,
+            sense: Sense::INVALID_OPCODE.emit_fixed().to_vec(),
+        };
+        side.complete(&completion).expect("the session goes on");
+        let Some(Some(Completed { result, .. })) = side.requests.finished.pop_front() else { panic!("no status") };
+        assert_eq!((result.is_err(), side.lun.is_without_flush), (needs_flush, !needs_flush));
+    }
+}
+
+#[test]
 fn a_lun_that_says_something_else_is_not_written_to() {
     let capacity = |last_lba, block_len| Capacity16 { last_lba, block_len, ..Capacity16::default() }.emit();
     let no_lun = Sense::new(SenseKey::IllegalRequest, 0x25, 0x00);

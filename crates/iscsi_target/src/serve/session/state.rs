@@ -407,7 +407,8 @@ impl SessionState {
                 log(format_args!("{}: LUN {number}: {text}", self.identity.name));
             }
         }
-        self.answer(task, Status::CHECK_CONDITION, Some(scsi::sense_of(failure)), 0);
+        let (status, sense) = scsi::status_of(failure);
+        self.answer(task, status, sense, 0);
     }
 
     pub(crate) fn answer(&mut self, task: TaskId, status: Status, sense: Option<Sense>, actual_bytes: u32) {

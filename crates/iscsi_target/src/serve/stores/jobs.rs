@@ -99,7 +99,7 @@ pub(crate) fn run(job: Job) -> Step<Job, Done> {
                 let call = Call::Store(call);
                 return Step::More { bytes, job: Job { store, lun, call, side, nexus, token, is_timed } };
             }
-            Step::Done(Called { result, read }) => (result, read, None),
+            Step::Done(Called { result, read, .. }) => (result, read, None),
         },
         Call::Keep(save) => (save.write().map_err(OperationError::Write), None, Some((lun, save))),
     };
