@@ -17,6 +17,11 @@ pub struct BlockError {
 pub enum ErrorKind {
     /// The medium failed for this range; others may work.
     Medium,
+    /// The device failed, not a range of its medium.
+    Hardware,
+    /// Acknowledged writes are lost: a device lost its volatile cache before they were flushed. Reported by the flush
+    /// that was to cover them; the next one says nothing of them.
+    Lost,
     /// The space behind a thinly provisioned device is used up; more space cures it.
     NoSpace,
     /// The device is not the one that was opened: cut short, unplugged, a stale handle.
@@ -55,8 +60,9 @@ pub enum OperationError {
 
 impl OperationError {
     /// Result of an operation that was withdrawn.
-    pub(crate) fn cancelled() -> OperationError {
-        OperationError::Write(BlockError::new(ErrorKind::Cancelled, "its request was withdrawn"))
+    pub(crate) fn cancelled(is_read: bool) -> OperationError {
+        let error = BlockError::new(ErrorKind::Cancelled, "its request was withdrawn");
+        if is_read { OperationError::Read(error) } else { OperationError::Write(error) }
     }
 
     /// Error of the device, if it has one.
@@ -79,6 +85,8 @@ impl fmt::Display for BlockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let meaning = match self.kind {
             ErrorKind::Medium => "the storage failed",
+            ErrorKind::Hardware => "the storage device failed",
+            ErrorKind::Lost => "acknowledged writes are lost",
             ErrorKind::NoSpace => "no space is left in the storage",
             ErrorKind::Gone => "the storage is gone",
             ErrorKind::NotReady => "the storage is not ready",

@@ -19,8 +19,8 @@ mod wrap;
 pub use buffer::{Buffer, Buffers};
 pub use composite::{ByteRange, Composite, CompositeAction};
 pub use device::{
-    BlockCompletion, BlockDevice, BlockOp, BlockRequest, BlockSizes, Capabilities, Limits, Owner, Profile,
-    Select, Token, check,
+    BlockCompletion, BlockDevice, BlockOp, BlockRequest, BlockSizes, Capabilities, Extent, Limits, Owner,
+    Profile, Select, Token, check,
 };
 pub use error::{BlockError, ErrorKind, OperationError};
 pub use lent::{Lent, LentDevice, Locked, Memory, MemoryError, Null};
@@ -29,5 +29,7 @@ pub use pool::{
     Called, Claim, FLUSH_COST_BYTES, FairQueue, Halt, Pool, PooledDevice, Step, StoreCall, Workers,
 };
 pub use spec::{OptionError, nearest_of, not};
-pub use store::{BlockingStore, TRANSFER_MAX_BYTES};
+pub use store::{
+    ATOMIC_MAX_BYTES, BlockingStore, RANGE_MAX_BYTES, TRANSFER_MAX_BYTES, WRITTEN_RANGE_MAX_BYTES,
+};
 pub use wrap::{Delay, Delays, FaultRule, FaultStore};

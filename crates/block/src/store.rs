@@ -3,11 +3,22 @@
 use std::fmt;
 use std::sync::{Arc, RwLock};
 
+use crate::composite::ByteRange;
+use crate::device::Extent;
 use crate::error::BlockError;
 use crate::local::Watched;
 
 /// Longest transfer of one request: the memory that one request makes a server promise. No long line gains from more.
 pub const TRANSFER_MAX_BYTES: u32 = 32 << 20;
+
+/// Longest atomic change of one request: the loop, or all other calls of a store, wait for the whole of it.
+pub const ATOMIC_MAX_BYTES: u32 = 1 << 20;
+
+/// Longest range that one request unmaps or fills. A long path costs a round trip for each: 1 TiB takes sixteen. Linux
+/// sends 7fffffh blocks at most.
+pub const RANGE_MAX_BYTES: u64 = 64 << 30;
+/// Longest such range in a store that has to write zeros: ten seconds at 100 MB/s.
+pub const WRITTEN_RANGE_MAX_BYTES: u64 = 1 << 30;
 
 /// A store whose operations may block. Every method may be called from several threads at once.
 pub trait BlockingStore: fmt::Debug + Send + Sync {
@@ -63,6 +74,12 @@ pub trait BlockingStore: fmt::Debug + Send + Sync {
     /// Stores zeros that keep their space.
     fn write_zeros_at(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), BlockError> {
         write_zeros(self, offset_bytes, len_bytes)
+    }
+
+    /// Allocation of the begin of a range: at least one extent, and at most `extents_max`. A store that cannot tell has
+    /// data everywhere.
+    fn extents(&self, range: ByteRange, _extents_max: usize) -> Result<Vec<Extent>, BlockError> {
+        Ok(vec![Extent::data(range.len_bytes)])
     }
 
     /// Returns true if [`BlockingStore::zero_at`] takes one call and no time for each byte.

@@ -4,7 +4,7 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 
-use control::{Arrived, Burst, BurstStart, Claim, Decision, Met};
+use control::{Arrived, Burst, BurstStart, Claim, Decision, Met, Route};
 use event::{Host, Instant, Login, SocketSample, WindowNotice};
 use net::{Interest, Poll, Ready, TcpInfo, clock, tcp, tcp_info};
 
@@ -18,6 +18,7 @@ use crate::pdu::stamping::{Departed, Stamped, Stamping};
 use crate::pdu::tx::{Sender, Stamps, Tx};
 use crate::tcp::advice::buffer_advice;
 use crate::tcp::black_hole::BlackHole;
+use crate::tcp::congestion::{CongestionChange, RouteMemory, route_of};
 use crate::tcp::sample::{Moved, socket_sample};
 
 /// Result of a turn of reading or writing.
@@ -56,6 +57,8 @@ pub struct Connection<P, D> {
     departed: Vec<Departed>,
     black_hole: Option<BlackHole>,
     has_black_hole: bool,
+    routes: RouteMemory,
+    route: Option<Route>,
 }
 
 impl<P, D> Connection<P, D> {
@@ -63,6 +66,7 @@ impl<P, D> Connection<P, D> {
     pub fn new(stream: TcpStream, poll: &Poll, token: u64, course: Course) -> io::Result<Connection<P, D>> {
         let steering = Steering::new(&stream, course)?;
         poll.add(stream.as_fd(), token, Interest::READ)?;
+        let route = route_of(&stream);
         Ok(Connection {
             stream,
             token,
@@ -83,6 +87,8 @@ impl<P, D> Connection<P, D> {
             departed: Vec::new(),
             black_hole: None,
             has_black_hole: false,
+            routes: RouteMemory::default(),
+            route,
         })
     }
 
@@ -101,6 +107,11 @@ impl<P, D> Connection<P, D> {
     /// Sends paced data through `gate` from now on.
     pub fn go_through(&mut self, gate: Gate) {
         self.gate = Some(gate);
+    }
+
+    /// Shares verdicts on routes with other connections of this loop from now on.
+    pub fn share_routes(&mut self, routes: RouteMemory) {
+        self.routes = routes;
     }
 
     /// Sets the quantum of later turns; the default is [`Quantum::ALONE`].
@@ -360,9 +371,13 @@ impl<P, D> Connection<P, D> {
             handed_bytes_per_s: self.bucket.handed_bytes_per_s(),
             has_company,
             request_bytes,
+            remembered: self.route.map(|route| self.routes.remembered(route, t)).unwrap_or_default(),
         };
         let (decision, steered) = self.steering.look(&self.stream, t, &info, work)?;
         sample.steered = Some(steered);
+        if let Some(route) = self.route {
+            self.routes.note(route, &decision.congestion, t);
+        }
         self.space(decision);
         self.acked_bytes = info.acked_bytes;
         if !self.has_black_hole {
@@ -375,6 +390,11 @@ impl<P, D> Connection<P, D> {
     /// Takes the path MTU black hole detected for sent segments; each is returned once.
     pub fn take_black_hole(&mut self) -> Option<BlackHole> {
         self.black_hole.take()
+    }
+
+    /// Takes the last change of the congestion control, or its refusal; each is returned once.
+    pub fn take_congestion_change(&mut self) -> Option<CongestionChange> {
+        self.steering.take_congestion_change()
     }
 
     /// Bytes acknowledged by the peer's TCP at the last sample.

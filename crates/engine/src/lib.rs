@@ -4,6 +4,7 @@
 //! one loop. Nothing here allocates, copies or makes a system call per PDU where a batch can share it.
 
 mod connection;
+mod log;
 mod pacing;
 mod pdu;
 mod reactor;
@@ -11,6 +12,7 @@ mod tcp;
 pub mod trace;
 
 pub use connection::{Connection, Progress};
+pub use log::Log;
 pub use pacing::gate::Gate;
 pub use pacing::steering::{Course, Pacing, Steering, Work};
 pub use pdu::digest::Digests;
@@ -20,4 +22,5 @@ pub use pdu::stamping::{Departed, Mark, Stamped};
 pub use pdu::tx::{Outgoing, Sender};
 pub use reactor::{Service, Turn, run};
 pub use tcp::black_hole::BlackHole;
+pub use tcp::congestion::{CongestionChange, CongestionControl, RouteMemory};
 pub use tcp::sample::{Moved, SAMPLE_EVERY, socket_sample, tcp_sample};

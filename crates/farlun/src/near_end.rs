@@ -4,6 +4,7 @@ use std::net::{IpAddr, UdpSocket};
 use std::ops::RangeInclusive;
 
 use clap::Args;
+use engine::CongestionControl;
 use initiator::{Chap, InitiatorName, NearEnd};
 use net::tcp::{self, Source};
 use proto::login::{Algorithm, Secret};
@@ -45,7 +46,7 @@ pub(crate) struct NearEndArgs {
 
 impl NearEndArgs {
     /// Returns the end that sessions are made with, and the proofs of both sides.
-    pub(crate) fn ends(self, congestion: Option<String>) -> anyhow::Result<(NearEnd, Chap)> {
+    pub(crate) fn ends(self, congestion: CongestionControl) -> anyhow::Result<(NearEnd, Chap)> {
         let from_environment = |name| std::env::var(name).ok().map(|text| Secret::new(text.as_bytes()));
         let target = self.chap_target_user.map(|name| {
             let given = self.chap_target_secret;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use control::Choice;
-use engine::Pacing;
 use engine::trace::Sampling;
+use engine::{CongestionControl, Pacing, RouteMemory};
 use event::{BitRate, Bytes};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -40,9 +40,10 @@ pub(crate) struct SessionArgs {
 /// How what goes out on a connection is sent.
 #[derive(Args, Debug)]
 pub(crate) struct SendingArgs {
-    /// Congestion control of the connection, such as cubic [default: the system's]
-    #[arg(long = "cc", value_name = "NAME")]
-    pub(crate) congestion: Option<String>,
+    /// Congestion control of a connection: auto is the host's, and BBR while packets are lost without a queue; host is
+    /// the host's always; or a name such as cubic
+    #[arg(long = "cc", value_name = "NAME", default_value = "auto")]
+    pub(crate) congestion: CongestionControl,
     /// Leave it to TCP how fast its window is sent, without pacing: for comparison
     #[arg(long)]
     no_pacing: bool,
@@ -221,6 +222,7 @@ impl SessionArgs {
             queue_limit: None,
             trace: None,
             sampling: Sampling::default(),
+            routes: RouteMemory::default(),
             notice: |text| note!("farlun: {text}"),
         })
     }

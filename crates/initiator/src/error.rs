@@ -12,12 +12,28 @@ use tables::TableError;
 use wire::iscsi::{login_status, reject_reason, task_response};
 use wire::scsi::{Sense, SenseKey, Status};
 
-use crate::chap::ChapError;
+use crate::login::chap::ChapError;
+use crate::options::FLUSH_TIMES;
 use crate::url::UrlError;
-use crate::watch::{Abort, FLUSH_TIMES};
 
 /// Name of the command that makes data durable.
 pub(crate) const FLUSH: &str = "SYNCHRONIZE CACHE";
+
+/// Outcome of an abort.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Abort {
+    /// The target has ended the command.
+    Done,
+    /// The target refused the abort, and the LUN was not reset.
+    Refused {
+        /// Response code, one of [`wire::iscsi::task_response`].
+        response: u8,
+    },
+    /// The abort failed, and the target reset the LUN.
+    Reset,
+    /// The target did not answer the abort, and the LUN was not reset.
+    Unanswered,
+}
 
 /// Error of a session, of one of its commands, or of discovery.
 #[derive(Debug, thiserror::Error)]

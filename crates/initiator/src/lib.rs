@@ -1,51 +1,35 @@
 //! Sessions to a target and the block I/O they carry.
 //!
-//! `approach` establishes a session with all its connections, `client` runs and recovers it, `run` is the event loop of
-//! one or several sessions, `disk` identifies a LUN and builds requests for it, `survey` lists the targets and LUNs of
-//! a portal. A [`Workload`] issues requests in the loop. The iSCSI state machines are in `proto`, the policy in
-//! `control`. `control`.
+//! `login` establishes a session with all its connections, `session` is its state and its connections, `client` runs and
+//! recovers it, `run` is the event loop of one or several sessions. `disk` identifies a LUN and builds requests for it,
+//! `device` is a LUN as a device of `block`, `discovery` lists the targets and LUNs of a portal. A [`Workload`] issues
+//! requests in the loop (`workloads`). The iSCSI state machines are in `proto`, the policy in `control`.
 
-mod approach;
-mod asking;
-mod bulk;
-mod chap;
 mod client;
-mod connect;
 mod device;
-mod dial;
+mod discovery;
 mod disk;
 mod error;
-mod known;
-mod line;
-mod load;
-mod lookup;
-mod near_end;
-mod once;
+mod login;
 mod options;
-mod patience;
-mod pulse;
 mod request;
-mod room;
 mod run;
-mod side;
-mod survey;
+mod session;
 mod tables;
-mod trail;
 mod url;
-mod watch;
+mod workloads;
 
-pub use bulk::{BulkError, Discard, FromFile, Range, ToFile};
-pub use chap::{Chap, ChapError};
 pub use client::{Client, Reception};
 pub use device::IscsiDevice;
+pub use discovery::{Found, FoundLun, discover, luns};
 pub use disk::{Disk, Geometry, Identity, UnmapLimits};
-pub use error::{Error, Failure};
-pub use load::{Load, Outcome, Progress, Shape};
-pub use near_end::{InitiatorName, InitiatorNameError, NearEnd};
+pub use error::{Abort, Error, Failure};
+pub use login::chap::{Chap, ChapError};
+pub use login::local_end::{InitiatorName, InitiatorNameError, NearEnd};
 pub use options::Options;
-pub use patience::Cut;
 pub use request::{Body, Completed, Request, Workload};
 pub use run::together;
-pub use survey::{Found, FoundLun, discover, luns};
 pub use url::{Url, UrlError};
-pub use watch::Abort;
+pub use workloads::bulk::{BulkError, Discard, FromFile, Range, ToFile};
+pub use workloads::early_end::Cut;
+pub use workloads::load::{Load, Outcome, Progress, Shape};

@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use control::Choice;
 use engine::trace::Sampling;
-use engine::{Course, Pacing};
+use engine::{Course, Pacing, RouteMemory};
 use proto::params::Wishes;
 
-use crate::chap::Chap;
-use crate::near_end::NearEnd;
+use crate::login::chap::Chap;
+use crate::login::local_end::NearEnd;
+
+/// Factor of the timeout of a flush, and of commands that may wait for a flush.
+pub(crate) const FLUSH_TIMES: u32 = 4;
 
 /// Options of a session; the same for all sessions of a caller.
 #[derive(Clone, Debug)]
@@ -37,14 +40,17 @@ pub struct Options {
     pub trace: Option<PathBuf>,
     /// Selection of the requests with rows in `layers` and `pdus`.
     pub sampling: Sampling,
+    /// Verdicts on routes that the sessions of one loop share.
+    pub routes: RouteMemory,
     /// Output of warnings to the user.
     pub notice: fn(&str),
 }
 
 impl Options {
-    /// Policy and pacing of the connections.
+    /// Policy, pacing and permissions of the connections.
     pub fn course(&self) -> Course {
-        Course { policy: self.policy, pacing: self.pacing }
+        let may_change = self.near.congestion.may_change();
+        Course { policy: self.policy, pacing: self.pacing, may_change }
     }
 }
 
@@ -52,7 +58,7 @@ impl Options {
 impl Options {
     /// Options of tests: no digests, no authentication, one connection.
     pub(crate) fn plain() -> Options {
-        use crate::near_end::InitiatorName;
+        use crate::login::local_end::InitiatorName;
 
         let name = InitiatorName::given("iqn.2026-11.org.example:me").expect("a name");
         Options {
@@ -60,13 +66,19 @@ impl Options {
             chap: Chap::default(),
             wishes: Wishes::default(),
             connections: Some(1),
-            near: NearEnd { name, source: None, congestion: None, max_segment_bytes: None },
+            near: NearEnd {
+                name,
+                source: None,
+                congestion: engine::CongestionControl::Host,
+                max_segment_bytes: None,
+            },
             policy: Choice::default(),
             pacing: Pacing::default(),
             depth: None,
             queue_limit: None,
             trace: None,
             sampling: Sampling::default(),
+            routes: RouteMemory::default(),
             notice: |_| {},
         }
     }

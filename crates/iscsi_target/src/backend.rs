@@ -9,13 +9,7 @@
 
 use std::sync::Arc;
 
-use block::{BlockingStore, Lent};
-
-/// Longest UNMAP and WRITE SAME. A long path costs a round trip for each: 1 TiB takes sixteen. Linux sends 7fffffh
-/// blocks at most.
-const RANGE_MAX_BYTES: u64 = 64 << 30;
-/// Longest UNMAP and WRITE SAME in a store that has to write zeros: ten seconds at 100 MB/s.
-const WRITTEN_RANGE_MAX_BYTES: u64 = 1 << 30;
+use block::{BlockingStore, Lent, RANGE_MAX_BYTES, WRITTEN_RANGE_MAX_BYTES};
 
 /// The bytes of one LUN.
 #[derive(Debug)]

@@ -5,26 +5,24 @@
 //! decided in [`crate::scsi`]; the serving loop moves the bytes. Addressing: SAM-5 section 4.7; identity: SPC-4 section
 //! 7.8.6.
 
+mod artificial_limits;
 mod attention;
 mod error;
 mod identity;
 mod inventory;
-mod kept;
-mod label;
 mod luns;
 mod nexuses;
 mod options;
-mod register;
+mod persistent;
 mod reservation;
-mod safe_file;
+mod source;
 mod spec;
-mod state;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use block::{BlockingStore, Delays, FaultStore, FileStore, Lent, Locked, Memory, Null, OpenAs};
-use event::{BitRate, Instant};
+use block::{BlockingStore, FaultStore, FileStore, Lent, Locked, Memory, Null, OpenAs};
+use event::Instant;
 
 use crate::backend::Backend;
 
@@ -32,20 +30,22 @@ pub use attention::{Attention, Nexus, Port};
 pub use error::{LunError, ReserveError};
 pub use identity::{Identity, Naa, PORTAL_GROUP_TAG, Serial};
 pub use inventory::{Served, Stranger};
-pub use kept::{Keeper, KeptError, Save};
-pub use label::LabelError;
 pub use luns::{Bereft, Luns, check_identities, check_reservations};
 pub use nexuses::{KnownStore, NexusList};
 pub use options::{BLOCK_LENS_BYTES, OPTIONS, Options};
-pub use register::{Register, RegisterError};
+pub use persistent::file_names::{Opening, STATE_DIR};
+pub use persistent::nexus_register::{Register, RegisterError};
+pub use persistent::reservation_file::{Keeper, KeptError, Save};
+pub use persistent::store_identity::LabelError;
 pub use reservation::{Need, Request, Reservations};
-pub use spec::{LUNS_MAX, LunSpec, Source, SpecError};
-pub use state::{Opening, STATE_DIR};
+pub use source::Source;
+pub use spec::{LUNS_MAX, LunSpec, SpecError};
 
+use artificial_limits::ArtificialLimits;
 use attention::Attentions;
-use label::{Label, Place};
+use persistent::file_names::{in_state, with_suffix};
+use persistent::store_identity::{self, Label, Place};
 use reservation::{Change, Notice};
-use state::{in_state, with_suffix};
 
 /// Default bytes per block: the size that every initiator can boot from and partition.
 pub const BLOCK_LEN_BYTES: u32 = 512;
@@ -63,13 +63,7 @@ pub struct Lun {
     contents: u64,
     read_only: bool,
     backend: Backend,
-    delays: Delays,
-    rate: Option<BitRate>,
-    /// End of the last transfer that the rate limit has admitted.
-    busy_until: Instant,
-    seed: u64,
-    /// Commands that were delayed.
-    delayed: u64,
+    limits: ArtificialLimits,
     settings: Settings,
     attentions: Attentions,
     reservations: Reservations,
@@ -173,11 +167,7 @@ impl Lun {
             read_only: options.read_only,
             settings: Settings { write_cache: backend.has_write_cache(), write_protect: false },
             backend,
-            delays: options.delays,
-            rate: options.rate,
-            busy_until: Instant::ZERO,
-            seed: options.seed.unwrap_or_default(),
-            delayed: 0,
+            limits: ArtificialLimits::from_options(options),
             attentions: Attentions::default(),
             reservations,
             keeper,
@@ -319,17 +309,7 @@ impl Lun {
     /// Returns the time at which the next read or write may begin, from `now` on: after its delay, and after its turn
     /// under the rate limit.
     pub fn begins(&mut self, is_read: bool, len_bytes: u64, now: Instant) -> Instant {
-        let delay = if is_read { self.delays.read } else { self.delays.write };
-        let mut begins = now;
-        if let Some(rate) = self.rate {
-            self.busy_until = self.busy_until.max(now) + rate.time_for(len_bytes);
-            begins = self.busy_until;
-        }
-        if !delay.is_none() {
-            self.delayed += 1;
-            begins += delay.of(self.seed, self.delayed);
-        }
-        begins
+        self.limits.begins(is_read, len_bytes, now)
     }
 
     /// Backend with the bytes of the LUN.
@@ -408,7 +388,7 @@ fn identity(spec: &LunSpec, store: Option<&FileStore>, opening: Opening<'_>) -> 
     if let (Some(serial), Some(naa)) = (serial, naa) {
         return Ok(Identity { iqn, serial: serial.clone(), naa: *naa });
     }
-    let marks = store.map_or(Vec::new(), |store| label::marks(store.descriptor()));
+    let marks = store.map_or(Vec::new(), |store| store_identity::marks(store.descriptor()));
     let label = Label::of(&places(&spec.source, store, state), &marks, is_look)?;
     Ok(Identity { iqn, serial: serial.clone().unwrap_or(label.serial), naa: naa.unwrap_or(label.naa) })
 }

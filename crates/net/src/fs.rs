@@ -188,6 +188,28 @@ pub fn zero_range(file: BorrowedFd<'_>, offset_bytes: u64, len_bytes: u64) -> io
     allocate(file, libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE, offset_bytes, len_bytes)
 }
 
+/// Offset of the first data at `offset_bytes` or behind it; `None` if there is a hole up to the end. A file system
+/// without holes has data everywhere.
+pub fn next_data(file: BorrowedFd<'_>, offset_bytes: u64) -> io::Result<Option<u64>> {
+    match seek(file, offset_bytes, libc::SEEK_DATA) {
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+/// Offset of the first hole at `offset_bytes` or behind it. The end of the file is one.
+pub fn next_hole(file: BorrowedFd<'_>, offset_bytes: u64) -> io::Result<u64> {
+    seek(file, offset_bytes, libc::SEEK_HOLE)
+}
+
+/// Moves the position of the open file, which nobody uses.
+fn seek(file: BorrowedFd<'_>, offset_bytes: u64, from: libc::c_int) -> io::Result<u64> {
+    let offset = libc::off_t::try_from(offset_bytes).map_err(io::Error::other)?;
+    // SAFETY: the descriptor is open for as long as it is borrowed; no pointers are passed.
+    let found = unsafe { libc::lseek(file.as_raw_fd(), offset, from) };
+    u64::try_from(found).map_err(|_| io::Error::last_os_error())
+}
+
 fn allocate(file: BorrowedFd<'_>, mode: libc::c_int, offset_bytes: u64, len_bytes: u64) -> io::Result<()> {
     let signed = |bytes: u64| libc::off_t::try_from(bytes).map_err(io::Error::other);
     let (offset, len) = (signed(offset_bytes)?, signed(len_bytes)?);

@@ -2,46 +2,29 @@
 //!
 //! The only crate with `unsafe` and `libc`; modules that need them allow them explicitly, and export safe types.
 //! Protocols and policies are in other crates.
+//!
+//! `socket` holds TCP sockets and their options, `diag` the connections of any process, `stamps` the kernel's
+//! timestamps. `device` holds network devices, `tap` copies of their packets. `polling` waits for descriptors.
 
-pub mod aligned;
-mod bpf;
-pub mod child;
 pub mod clock;
-pub mod congestion;
+mod device;
 pub mod diag;
 pub mod fs;
-pub mod interface;
-pub mod limits;
-mod mapping;
+mod memory;
 pub mod namespace;
-pub mod nursery;
-pub mod offload;
-pub mod owner;
-mod packet_ring;
-mod poll;
-pub mod processes;
-pub mod qdisc;
+mod polling;
+mod process;
 pub mod random;
-mod rtnetlink;
-pub mod scheduling;
-mod signals;
+mod socket;
 pub mod stamps;
 mod syscall;
 pub mod tap;
-pub mod tcp;
-pub mod tcp_info;
 pub mod terminal;
-pub mod threshold;
 pub mod tracing;
-pub mod tun;
-pub mod user;
-pub mod veth;
-pub mod wait;
-mod wake;
-pub mod zero_copy;
 
+pub use device::{interface, offload, qdisc, tun, veth};
+pub use memory::aligned;
 pub use namespace::Namespace;
-pub use poll::{Events, Interest, Poll, Ready};
-pub use signals::{EndSignals, Signal};
-pub use tcp_info::TcpInfo;
-pub use wake::Wake;
+pub use polling::{EndSignals, Events, Interest, Poll, Ready, Signal, Wake, wait};
+pub use process::{child, cpu_time, limits, scheduling};
+pub use socket::{TcpInfo, congestion, owner, tcp, tcp_info, threshold, zero_copy};

@@ -20,7 +20,7 @@ const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 /// Connects within `options.timeout`; the stream is non-blocking.
 pub(crate) fn connect(address: SocketAddr, options: &StreamOptions) -> Result<TcpStream, StreamError> {
     let failed = |source| StreamError::Connect { address, source };
-    let stream = tcp::start_connect(address, options.congestion.as_deref()).map_err(failed)?;
+    let stream = tcp::start_connect(address, options.congestion.name()).map_err(failed)?;
     let poll = Poll::new()?;
     poll.add(stream.as_fd(), 0, Interest::WRITE)?;
     let deadline = clock::now() + options.timeout;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use engine::Pacing;
+use engine::{CongestionControl, Pacing};
 
 /// Upper limit of streams in a run.
 pub const STREAMS_MAX: u16 = 64;
@@ -48,8 +48,8 @@ pub struct Calls {
 pub struct StreamOptions {
     /// Time allowed for a connection and for the first answer of the far end.
     pub timeout: Duration,
-    /// Congestion control of the connections; the system's if `None`.
-    pub congestion: Option<String>,
+    /// Congestion control of the connections.
+    pub congestion: CongestionControl,
     /// Pacing of a sender at this end.
     pub pacing: Pacing,
     /// Directory for the table of samples, if any.

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use net::namespace::Namespace;
-use net::{clock, nursery, user};
+use net::clock;
+use net::namespace::{Namespace, pid, user};
 use serde::{Deserialize, Serialize};
 
 use crate::commands::{Site, environment};
@@ -66,7 +66,7 @@ impl Registered {
         let directory = directory();
         own(&directory).map_err(|source| WanError::Registry { path: directory.clone(), source })?;
         let failed = |source| WanError::Registry { path: directory.clone(), source };
-        let outside = nursery::pid_namespace().map_err(failed)?;
+        let outside = pid::pid_namespace().map_err(failed)?;
         // One process may run several paths; their descriptors differ as long as they run. Processes of two PID namespaces
         // may have one number.
         let name = format!("wan-{outside}-{pid}-{}", hosts[0].namespace.descriptor());
@@ -132,13 +132,13 @@ impl Entry {
 
     /// PID of the process that holds the namespaces, as seen from here: for commands of the path that of their init.
     fn reached(&self) -> u32 {
-        let own = nursery::pid_namespace().ok();
+        let own = pid::pid_namespace().ok();
         if own.is_some() && own == self.inside { INIT } else { self.pid }
     }
 
     /// True if the path's processes are visible from here.
     fn is_seen(&self) -> bool {
-        let own = nursery::pid_namespace().unwrap_or(0);
+        let own = pid::pid_namespace().unwrap_or(0);
         self.inside == Some(own) || self.outside == 0 || self.outside == own
     }
 }
@@ -228,7 +228,7 @@ mod tests {
     fn entries_of_runs_that_are_over_are_removed() {
         let directory = tempfile::tempdir().expect("a directory for a test");
         let directory = directory.path();
-        let outside = nursery::pid_namespace().expect("this process has one");
+        let outside = pid::pid_namespace().expect("this process has one");
         let entry = |t_ns| Entry {
             pid: std::process::id(),
             outside,

@@ -28,7 +28,7 @@ use crate::metrics::{Metrics, Spread, put, spreads};
 use crate::path::{accounting, lateness, line};
 use crate::tcp::cuts::Cuts;
 use crate::tcp::sockets;
-use crate::tcp::{states, windows};
+use crate::tcp::{losses, states, windows};
 
 /// Steps of the rate over time are at least this long.
 const LEAST_STEP_S: f64 = 0.1;
@@ -225,6 +225,9 @@ fn measure(
         let told = |count: u64| is_told.then_some(count as f64);
         let retransmitted: u64 = repeat.connections.iter().map(|c| c.retransmitted_packets).sum();
         put(values, "retransmitted", told(retransmitted));
+        let losses = sender.filter(|_| is_told).map(|sender| losses::losses(table, sender, window));
+        put(values, "retransmitted_share", losses.and_then(|losses| losses.retransmitted_share));
+        put(values, "congestion_changes", losses.map(|losses| losses.congestion_changes as f64));
         let windows = sender.and_then(|sender| windows::windows(table, sender, window));
         put(values, "window_sender", windows.map(|windows| windows.sender_bytes));
         put(values, "window_receiver", windows.and_then(|windows| windows.receiver_bytes));

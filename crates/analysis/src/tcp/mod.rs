@@ -2,6 +2,7 @@
 
 pub mod cuts;
 pub mod live;
+pub(crate) mod losses;
 pub mod sockets;
 pub(crate) mod states;
 pub mod windows;

@@ -14,21 +14,22 @@ pub struct Composite {
 pub enum CompositeAction {
     /// Read and forget.
     Verify(ByteRange),
-    /// Compare with `pattern`, again and again; the span is a multiple of it.
+    /// Compare with `pattern`: a block that is everywhere, or as many bytes as the span has.
     Compare {
         /// Range to look at or to change.
         span: ByteRange,
         /// Expected bytes.
         pattern: Vec<u8>,
     },
-    /// Write `pattern` again and again; the span is a multiple of it.
+    /// Write `pattern`, a block, everywhere. Zeros keep their space.
     Fill {
         /// Range to look at or to change.
         span: ByteRange,
         /// Bytes to write.
         pattern: Vec<u8>,
     },
-    /// Make these read as zeros, and give back their space.
+    /// Give back the space of these. They read as zeros where the profile of the device says so; to be sure of zeros
+    /// elsewhere, fill them.
     Unmap(Vec<ByteRange>),
     /// Set the bits that are set in `bits`, atomically.
     Or {

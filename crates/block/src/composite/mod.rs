@@ -93,6 +93,9 @@ impl Composite {
 
     fn step(&self, medium: &mut impl Medium, done_bytes: &mut u64) -> Result<bool, OperationError> {
         let (begin_bytes, total_bytes) = (*done_bytes, self.len_bytes());
+        if total_bytes == 0 {
+            return Ok(true);
+        }
         let most_bytes = medium.slice_bytes(&self.action);
         *done_bytes = match &self.action {
             CompositeAction::Unmap(spans) => {

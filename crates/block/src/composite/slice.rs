@@ -2,11 +2,11 @@
 
 use super::action::ByteRange;
 
-/// The slice of a span that begins after `done_bytes`, and its part of the pattern: blocks divide
-/// a slice, and a pattern is either one block or as long as the span.
+/// The slice of a span that begins after `done_bytes`, and its part of the pattern: a pattern is either one block or as
+/// long as the span, and blocks divide a slice, or slices divide a block.
 pub(super) fn slice(span: ByteRange, pattern: &[u8], done_bytes: u64, len_bytes: u64) -> (ByteRange, &[u8]) {
     let pattern = match pattern.len() as u64 > len_bytes {
-        true => &pattern[done_bytes as usize..][..len_bytes as usize],
+        true => &pattern[(done_bytes % pattern.len() as u64) as usize..][..len_bytes as usize],
         false => pattern,
     };
     (ByteRange { offset_bytes: span.offset_bytes + done_bytes, len_bytes }, pattern)

@@ -20,6 +20,7 @@ pub fn check(profile: &Profile, request: &BlockRequest) -> Result<(), OperationE
             .and_then(|()| transfer(*offset_bytes, data.len()))
             .map_err(OperationError::Write),
         BlockOp::Flush => Ok(()),
+        BlockOp::Extents { range, .. } => extents(profile, *range).map_err(OperationError::Read),
         BlockOp::Composite(action) if action.is_read() => {
             composite(profile, action).map_err(OperationError::Read)
         }
@@ -42,30 +43,28 @@ fn composite(profile: &Profile, action: &CompositeAction) -> Result<(), BlockErr
         return Err(BlockError::new(ErrorKind::Unsupported, format!("the device does not {name}")));
     }
     let range_bytes = profile.limits.range_bytes;
+    let block_bytes = u64::from(profile.blocks.logical_bytes);
     let patterned = |span: ByteRange, pattern: &[u8]| {
         within(profile, span)?;
-        match pattern.len() as u64 {
-            0 => Err(BlockError::new(ErrorKind::Invalid, "the pattern is empty")),
-            len if span.len_bytes.is_multiple_of(len) => Ok(()),
-            len => {
-                let text = format!("{} bytes are no multiple of a pattern of {len} bytes", span.len_bytes);
+        let (found, all) = (pattern.len() as u64, span.len_bytes);
+        match found == block_bytes || found == all || all == 0 {
+            true => Ok(()),
+            false => {
+                let text =
+                    format!("the pattern has {found} bytes, a block has {block_bytes}, the range {all}");
                 Err(BlockError::new(ErrorKind::Invalid, text))
             }
         }
     };
-    let placed = |offset_bytes, len: usize| {
+    let atomic = |offset_bytes, len: usize| {
         within(profile, ByteRange { offset_bytes, len_bytes: len as u64 })?;
-        limited(len as u64, u64::from(profile.limits.transfer_bytes), "transfer")
+        limited(len as u64, u64::from(profile.limits.atomic_bytes), "atomic change")
     };
     match action {
         CompositeAction::Verify(span) => within(profile, *span),
         CompositeAction::Compare { span, pattern } => patterned(*span, pattern),
-        CompositeAction::Fill { pattern, .. } if pattern.len() != profile.blocks.logical_bytes as usize => {
-            let text = format!(
-                "the pattern has {} bytes, a block has {}",
-                pattern.len(),
-                profile.blocks.logical_bytes
-            );
+        CompositeAction::Fill { pattern, .. } if pattern.len() as u64 != block_bytes => {
+            let text = format!("the pattern has {} bytes, a block has {block_bytes}", pattern.len());
             Err(BlockError::new(ErrorKind::Invalid, text))
         }
         CompositeAction::Fill { span, .. } => {
@@ -74,15 +73,26 @@ fn composite(profile: &Profile, action: &CompositeAction) -> Result<(), BlockErr
         }
         CompositeAction::Unmap(spans) => {
             spans.iter().try_for_each(|span| within(profile, *span))?;
-            limited(spans.iter().map(|span| span.len_bytes).sum(), range_bytes, "range")
+            let all_bytes = spans.iter().try_fold(0_u64, |sum, span| sum.checked_add(span.len_bytes));
+            limited(all_bytes.unwrap_or(u64::MAX), range_bytes, "range")
         }
-        CompositeAction::Or { offset_bytes, bits } => placed(*offset_bytes, bits.len()),
+        CompositeAction::Or { offset_bytes, bits } => atomic(*offset_bytes, bits.len()),
         CompositeAction::CompareAndWrite { expected, new, .. } if expected.len() != new.len() => {
             let text = format!("{} bytes are expected and {} are to be written", expected.len(), new.len());
             Err(BlockError::new(ErrorKind::Invalid, text))
         }
-        CompositeAction::CompareAndWrite { offset_bytes, new, .. } => placed(*offset_bytes, new.len()),
+        CompositeAction::CompareAndWrite { offset_bytes, new, .. } => atomic(*offset_bytes, new.len()),
     }
+}
+
+fn extents(profile: &Profile, range: ByteRange) -> Result<(), BlockError> {
+    if !profile.can.extents {
+        return Err(BlockError::new(ErrorKind::Unsupported, "the device does not report extents"));
+    }
+    if range.len_bytes == 0 {
+        return Err(BlockError::new(ErrorKind::Invalid, "the range is empty"));
+    }
+    within(profile, range)
 }
 
 fn writable(profile: &Profile) -> Result<(), BlockError> {

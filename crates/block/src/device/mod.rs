@@ -4,9 +4,12 @@
 //! its time has come. Requests own their buffers, since a borrowed one cannot outlast a worker or a far round trip.
 //!
 //! There is no order among outstanding requests. A flush covers the writes that completed before it was submitted, of
-//! all owners. Devices bound no load: a face submits no more than its own memory budget permits.
+//! all owners. A device that has lost acknowledged writes with its cache fails a flush with [`crate::ErrorKind::Lost`]: the
+//! open ones, the next one of any owner, and the next one of each owner that lost writes, each once. Devices bound no
+//! load: a face submits no more than its own memory budget permits.
 
 mod check;
+mod extent;
 mod profile;
 mod request;
 
@@ -15,6 +18,9 @@ use std::os::fd::BorrowedFd;
 
 use event::Instant;
 
+use crate::lent::Lent;
+
+pub use extent::Extent;
 pub use profile::{BlockSizes, Capabilities, Limits, Profile};
 pub use request::{BlockCompletion, BlockOp, BlockRequest, Owner, Select, Token};
 
@@ -43,4 +49,10 @@ pub trait BlockDevice: fmt::Debug {
     /// Descriptor that is readable when a poll has something. `None` for a device that needs time alone, or whose worker
     /// pool the loop waits for.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Bytes in memory, for a face that sends from them and receives into them without a copy. The face checks place,
+    /// length and permission of such a transfer itself.
+    fn lent(&mut self) -> Option<&mut Lent> {
+        None
+    }
 }

@@ -31,6 +31,8 @@ pub struct Limits {
     pub transfer_bytes: u32,
     /// Longest range that one request fills or unmaps.
     pub range_bytes: u64,
+    /// Longest data that one request changes atomically, by OR or by compare-and-write: nothing else is done meanwhile.
+    pub atomic_bytes: u32,
 }
 
 /// Capabilities of a device.
@@ -44,10 +46,12 @@ pub struct Capabilities {
     pub fua: bool,
     /// Ranges can be unmapped.
     pub unmap: bool,
-    /// Unmapped ranges read as zeros.
+    /// An unmap makes its ranges read as zeros. Without it they have any contents afterwards, their former ones included.
     pub unmapped_reads_zero: bool,
     /// Ranges can be filled with a pattern.
     pub fill: bool,
     /// Data can be verified, compared, and changed atomically.
     pub compare: bool,
+    /// The allocation of a range can be looked up.
+    pub extents: bool,
 }

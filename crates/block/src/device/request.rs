@@ -2,8 +2,9 @@
 
 use event::Instant;
 
+use super::extent::Extent;
 use crate::buffer::Buffer;
-use crate::composite::CompositeAction;
+use crate::composite::{ByteRange, CompositeAction};
 use crate::error::OperationError;
 
 /// Number of a request, chosen by its face: unique with its owner while it is outstanding.
@@ -50,6 +51,13 @@ pub enum BlockOp {
     Flush,
     /// Compares, fills, unmaps, or another operation of several reads and writes.
     Composite(CompositeAction),
+    /// Looks up the allocation of a range from its begin on. The answer may end before the range does.
+    Extents {
+        /// Range to look up.
+        range: ByteRange,
+        /// Most extents of the answer.
+        extents_max: usize,
+    },
 }
 
 /// Completion of a request.
@@ -63,6 +71,8 @@ pub struct BlockCompletion {
     pub result: Result<(), OperationError>,
     /// Buffer of a read, unless it was lost with a session.
     pub read: Option<Buffer>,
+    /// Extents of a successful lookup, at least one; empty for other operations.
+    pub extents: Vec<Extent>,
     /// Time at which the device ended it, of a timed request.
     pub ended_at: Option<Instant>,
 }
@@ -91,6 +101,6 @@ impl BlockRequest {
     pub fn refused(self, error: OperationError) -> BlockCompletion {
         let BlockRequest { id, owner, op, .. } = self;
         let read = if let BlockOp::Read { into, .. } = op { Some(into) } else { None };
-        BlockCompletion { id, owner, result: Err(error), read, ended_at: None }
+        BlockCompletion { id, owner, result: Err(error), read, extents: Vec::new(), ended_at: None }
     }
 }

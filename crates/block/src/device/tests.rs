@@ -30,7 +30,7 @@ fn profile(write_cache: bool) -> Profile {
     Profile {
         len_bytes: LEN_BYTES,
         blocks: BlockSizes { logical_bytes: BLOCK_BYTES as u32, physical_bytes: 1, preferred_bytes: 4096 },
-        limits: Limits { transfer_bytes: 1 << 20, range_bytes: 2 << 20 },
+        limits: Limits { transfer_bytes: 1 << 20, range_bytes: 2 << 20, atomic_bytes: 64 << 10 },
         can: Capabilities {
             read_only: false,
             write_cache,
@@ -39,6 +39,7 @@ fn profile(write_cache: bool) -> Profile {
             unmapped_reads_zero: true,
             fill: true,
             compare: true,
+            extents: true,
         },
     }
 }
@@ -183,6 +184,17 @@ fn requests_beyond_the_profile_are_refused() {
             let span = ByteRange { offset_bytes, len_bytes };
             BlockOp::Composite(CompositeAction::Fill { span, pattern: vec![1; pattern] })
         };
+        let compare = |offset_bytes, len_bytes, pattern: usize| {
+            let span = ByteRange { offset_bytes, len_bytes };
+            BlockOp::Composite(CompositeAction::Compare { span, pattern: vec![0; pattern] })
+        };
+        let or = |offset_bytes, len: usize| {
+            BlockOp::Composite(CompositeAction::Or { offset_bytes, bits: vec![0; len] })
+        };
+        let change = |offset_bytes, len: usize| {
+            let (expected, new) = (vec![0; len], vec![1; len]);
+            BlockOp::Composite(CompositeAction::CompareAndWrite { offset_bytes, expected, new })
+        };
         let cases = [
             (read(LEN_BYTES, 512), ErrorKind::OutOfRange),
             (read(u64::MAX - 511, 512), ErrorKind::OutOfRange),
@@ -194,6 +206,13 @@ fn requests_beyond_the_profile_are_refused() {
             (fill(0, 1024, 0), ErrorKind::Invalid),
             (fill(0, 1536, 1024), ErrorKind::Invalid),
             (fill(LEN_BYTES, 512, 512), ErrorKind::OutOfRange),
+            (compare(0, 4096, 1024), ErrorKind::Invalid),
+            (compare(0, 2 << 20, 1 << 20), ErrorKind::Invalid),
+            (compare(0, 1024, 2048), ErrorKind::Invalid),
+            (compare(0, 1024, 0), ErrorKind::Invalid),
+            (or(64 << 10, (64 << 10) + 512), ErrorKind::Invalid),
+            (change(0, (64 << 10) + 512), ErrorKind::Invalid),
+            (or(LEN_BYTES - 512, 1024), ErrorKind::OutOfRange),
         ];
         for (id, (op, kind)) in (1..).zip(cases) {
             let asked = format!("{name}: {op:?}");
@@ -206,6 +225,90 @@ fn requests_beyond_the_profile_are_refused() {
             };
             assert_eq!((error.kind, done.read.is_some()), (kind, has_buffer), "{asked}: {error}");
         }
+    }
+}
+
+/// A pattern of one block, or one that is as long as the range and longer than a slice.
+#[test]
+fn a_range_is_compared_with_a_block_or_with_as_many_bytes() {
+    for (name, mut rig) in [("memory", memory()), ("file", file())] {
+        let span = ByteRange { offset_bytes: 512, len_bytes: 1 << 20 };
+        let compare = |pattern| BlockOp::Composite(CompositeAction::Compare { span, pattern });
+        rig.submit(1, 1, BlockOp::Composite(CompositeAction::Fill { span, pattern: vec![7; 512] }));
+        assert_eq!(rig.completions(1)[0].result, Ok(()), "{name}");
+        let mut differing = vec![7; 1 << 20];
+        differing[(1 << 20) - 1] = 8;
+        for (id, (pattern, is_same)) in (2..).zip([
+            (vec![7; 512], true),
+            (vec![8; 512], false),
+            (vec![7; 1 << 20], true),
+            (differing, false),
+        ]) {
+            rig.submit(1, id, compare(pattern));
+            assert_eq!(rig.completions(1)[0].result.is_ok(), is_same, "{name}: {id}");
+        }
+    }
+}
+
+#[test]
+fn an_operation_on_nothing_is_done() {
+    for (name, mut rig) in [("memory", memory()), ("file", file())] {
+        let span = ByteRange { offset_bytes: 512, len_bytes: 0 };
+        let (offset_bytes, new) = (LEN_BYTES, Vec::new);
+        for (id, action) in (1..).zip([
+            CompositeAction::Compare { span, pattern: Vec::new() },
+            CompositeAction::Compare { span, pattern: vec![1; 512] },
+            CompositeAction::Compare { span, pattern: vec![1; 100] },
+            CompositeAction::Verify(span),
+            CompositeAction::Fill { span, pattern: vec![1; 512] },
+            CompositeAction::Unmap(vec![]),
+            CompositeAction::Unmap(vec![span, span]),
+            CompositeAction::Or { offset_bytes, bits: new() },
+            CompositeAction::CompareAndWrite { offset_bytes, expected: new(), new: new() },
+        ]) {
+            let asked = format!("{name}: {action:?}");
+            rig.submit(1, id, BlockOp::Composite(action));
+            assert_eq!(rig.completions(1)[0].result, Ok(()), "{asked}");
+        }
+    }
+}
+
+#[test]
+fn ranges_whose_sum_is_beyond_all_numbers_are_refused() {
+    let half = ByteRange { offset_bytes: 0, len_bytes: 1 << 63 };
+    let op = BlockOp::Composite(CompositeAction::Unmap(vec![half; 3]));
+    let request = BlockRequest { id: Token(1), owner: Owner(1), op, fua: false, is_timed: false };
+    let mut profile = profile(false);
+    (profile.len_bytes, profile.limits.range_bytes) = (1 << 63, 1 << 63);
+    let Err(OperationError::Write(error)) = check(&profile, &request) else { panic!("it is too long") };
+    assert_eq!(error.kind, ErrorKind::Invalid);
+}
+
+#[test]
+fn the_end_of_a_long_operation_has_its_time() {
+    for (name, mut rig) in [("memory", memory()), ("file", file())] {
+        let begun = clock::now();
+        let span = ByteRange { offset_bytes: 0, len_bytes: 2 << 20 };
+        rig.submit(1, 1, BlockOp::Composite(CompositeAction::Fill { span, pattern: vec![7; 512] }));
+        let done = rig.completions(1).pop().expect("one");
+        assert!(done.ended_at.is_some_and(|at| at >= begun && at <= clock::now()), "{name}: {done:?}");
+    }
+}
+
+#[test]
+fn a_withdrawn_look_is_a_failed_read() {
+    for (name, mut rig) in [("memory", memory()), ("file", file())] {
+        let span = ByteRange { offset_bytes: 0, len_bytes: LEN_BYTES };
+        for id in 1..=40 {
+            let pattern = vec![0; BLOCK_BYTES as usize];
+            rig.submit(7, id, BlockOp::Composite(CompositeAction::Compare { span, pattern }));
+        }
+        rig.device.cancel(Select::Owner(Owner(7)), clock::now());
+        let done = rig.completions(40);
+        let is_withdrawn = |done: &&BlockCompletion| matches!(&done.result, Err(OperationError::Read(error)) if error.kind == ErrorKind::Cancelled);
+        assert!(done.iter().filter(is_withdrawn).count() >= 36, "{name}: {done:?}");
+        let is_read = |done: &BlockCompletion| !matches!(done.result, Err(OperationError::Write(_)));
+        assert!(done.iter().all(is_read), "{name}");
     }
 }
 

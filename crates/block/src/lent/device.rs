@@ -8,13 +8,18 @@ use event::Instant;
 use super::Lent;
 use crate::composite::Composite;
 use crate::device::{
-    BlockCompletion, BlockDevice, BlockOp, BlockRequest, Owner, Profile, Select, Token, check,
+    BlockCompletion, BlockDevice, BlockOp, BlockRequest, BlockSizes, Capabilities, Limits, Owner, Profile,
+    Select, Token, check,
 };
 use crate::error::OperationError;
 use crate::pool::FairQueue;
+use crate::store::{ATOMIC_MAX_BYTES, RANGE_MAX_BYTES, TRANSFER_MAX_BYTES};
 
 /// Cost of a slice in an owner's turn: all are about as long.
 const SLICE_COST_BYTES: u64 = 256 << 10;
+
+/// A page: smaller requests gain nothing.
+const PAGE_BYTES: u32 = 4096;
 
 /// Memory or the null device as a [`BlockDevice`]. Requests are executed when they are submitted; long operations are executed
 /// a slice a poll, by their owners in turn.
@@ -31,6 +36,7 @@ pub struct LentDevice {
 struct Long {
     id: Token,
     owner: Owner,
+    is_timed: bool,
     composite: Composite,
     done_bytes: u64,
     is_cancelled: bool,
@@ -42,21 +48,37 @@ impl LentDevice {
         LentDevice { lent, profile, long: FairQueue::new(), done: VecDeque::new() }
     }
 
-    /// The bytes, for a face that sends them without a copy.
-    #[inline]
-    pub fn lent(&self) -> &Lent {
-        &self.lent
-    }
-
-    /// The bytes, for a face that receives into them.
-    #[inline]
-    pub fn lent_mut(&mut self) -> &mut Lent {
-        &mut self.lent
+    /// A device on these bytes in blocks of `block_bytes`, with everything that memory can do.
+    pub fn from_lent(lent: Lent, block_bytes: u32, read_only: bool) -> LentDevice {
+        let profile = Profile {
+            len_bytes: lent.len_bytes(),
+            blocks: BlockSizes {
+                logical_bytes: block_bytes,
+                physical_bytes: block_bytes,
+                preferred_bytes: block_bytes.max(PAGE_BYTES),
+            },
+            limits: Limits {
+                transfer_bytes: TRANSFER_MAX_BYTES,
+                range_bytes: RANGE_MAX_BYTES,
+                atomic_bytes: ATOMIC_MAX_BYTES,
+            },
+            can: Capabilities {
+                read_only,
+                write_cache: false,
+                fua: true,
+                unmap: true,
+                unmapped_reads_zero: true,
+                fill: true,
+                compare: true,
+                extents: true,
+            },
+        };
+        LentDevice::new(lent, profile)
     }
 
     fn execute(&mut self, request: BlockRequest, now: Instant) {
         let BlockRequest { id, owner, op, is_timed, .. } = request;
-        let (mut read, mut result) = (None, Ok(()));
+        let (mut read, mut extents, mut result) = (None, Vec::new(), Ok(()));
         match op {
             BlockOp::Read { offset_bytes, mut into } => {
                 let len = into.len();
@@ -67,9 +89,10 @@ impl LentDevice {
                 self.lent.space(offset_bytes, 0, data.len()).copy_from_slice(&data);
             }
             BlockOp::Flush => {}
+            BlockOp::Extents { range, extents_max } => extents = self.lent.extents(range, extents_max),
             BlockOp::Composite(action) => {
                 let composite = Composite { action, fua: false };
-                let mut long = Long { id, owner, composite, done_bytes: 0, is_cancelled: false };
+                let mut long = Long { id, owner, is_timed, composite, done_bytes: 0, is_cancelled: false };
                 // Thousands may come in one turn, and each would begin at once.
                 let waits = long.composite.is_long() && !self.long.is_empty();
                 let step = match waits {
@@ -84,17 +107,17 @@ impl LentDevice {
             }
         }
         let ended_at = is_timed.then_some(now);
-        self.done.push_back(BlockCompletion { id, owner, result, read, ended_at });
+        self.done.push_back(BlockCompletion { id, owner, result, read, extents, ended_at });
     }
 
     /// Executes a slice of the operation whose turn it is; its completion if that was the last.
-    fn step(&mut self) -> Option<BlockCompletion> {
+    fn step(&mut self, now: Instant) -> Option<BlockCompletion> {
         let mut long = self.long.pop()?;
         let step = match long.is_cancelled {
-            true => Err(OperationError::cancelled()),
+            true => Err(OperationError::cancelled(long.composite.is_read())),
             false => long.composite.inline(&mut self.lent, &mut long.done_bytes),
         };
-        let Long { id, owner, .. } = long;
+        let Long { id, owner, is_timed, .. } = long;
         let result = match step {
             Ok(false) => {
                 self.long.push_front(owner.0, SLICE_COST_BYTES, long);
@@ -102,7 +125,8 @@ impl LentDevice {
             }
             ended => ended.map(|_| ()),
         };
-        Some(BlockCompletion { id, owner, result, read: None, ended_at: None })
+        let ended_at = is_timed.then_some(now);
+        Some(BlockCompletion { id, owner, result, read: None, extents: Vec::new(), ended_at })
     }
 }
 
@@ -118,8 +142,8 @@ impl BlockDevice for LentDevice {
         }
     }
 
-    fn poll(&mut self, _now: Instant) -> Option<BlockCompletion> {
-        self.done.pop_front().or_else(|| self.step())
+    fn poll(&mut self, now: Instant) -> Option<BlockCompletion> {
+        self.done.pop_front().or_else(|| self.step(now))
     }
 
     fn cancel(&mut self, select: Select, _now: Instant) {
@@ -138,5 +162,9 @@ impl BlockDevice for LentDevice {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
+    }
+
+    fn lent(&mut self) -> Option<&mut Lent> {
+        Some(&mut self.lent)
     }
 }

@@ -7,6 +7,8 @@ mod null;
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use crate::composite::ByteRange;
+use crate::device::Extent;
 use crate::error::BlockError;
 use crate::store::BlockingStore;
 
@@ -25,6 +27,7 @@ pub enum Lent {
 
 impl Lent {
     /// Size in bytes.
+    #[inline]
     pub fn len_bytes(&self) -> u64 {
         match self {
             Lent::Memory(memory) => memory.len_bytes(),
@@ -33,6 +36,7 @@ impl Lent {
     }
 
     /// Returns the bytes of a range, at most one transfer, to send from.
+    #[inline]
     pub fn bytes(&self, offset_bytes: u64, len_bytes: usize) -> &[u8] {
         match self {
             Lent::Memory(memory) => &memory.bytes()[offset_bytes as usize..][..len_bytes],
@@ -42,12 +46,21 @@ impl Lent {
 
     /// Returns the buffer for the next `len_bytes` of a PDU with data at `offset_bytes`; `after_bytes` of it have been
     /// received.
+    #[inline]
     pub fn space(&mut self, offset_bytes: u64, after_bytes: usize, len_bytes: usize) -> &mut [u8] {
         match self {
             Lent::Memory(memory) => {
                 &mut memory.bytes_mut()[offset_bytes as usize + after_bytes..][..len_bytes]
             }
             Lent::Null(null) => null.sink(after_bytes, len_bytes),
+        }
+    }
+
+    /// Allocation of the begin of a range: at least one extent, and at most `extents_max`.
+    pub fn extents(&self, range: ByteRange, extents_max: usize) -> Vec<Extent> {
+        match self {
+            Lent::Memory(memory) => memory.extents(range, extents_max),
+            Lent::Null(_) => vec![Extent::hole(range.len_bytes)],
         }
     }
 

@@ -22,16 +22,19 @@ impl Null {
     }
 
     /// Size in bytes.
+    #[inline]
     pub fn len_bytes(&self) -> u64 {
         self.len_bytes
     }
 
     /// Returns `len_bytes` zeros; at most one transfer.
+    #[inline]
     pub(super) fn zeros(&self, len_bytes: usize) -> &[u8] {
         &self.zeros[..len_bytes]
     }
 
     /// Returns the buffer for the next bytes of a PDU. Its earlier bytes stay valid until the next PDU.
+    #[inline]
     pub(super) fn sink(&mut self, after_bytes: usize, len_bytes: usize) -> &mut [u8] {
         &mut self.sink[after_bytes..][..len_bytes]
     }

@@ -23,6 +23,8 @@ use net::aligned::ALIGN_BYTES;
 use super::luck::Luck;
 use super::watched::Cut;
 use super::watched::Watched;
+use crate::composite::ByteRange;
+use crate::device::Extent;
 use crate::error::{BlockError, ErrorKind};
 use crate::store::{BlockingStore, write_zeros};
 
@@ -44,8 +46,8 @@ pub struct FileStore {
     cached: File,
     /// Past it, for aligned requests.
     direct: Option<File>,
-    /// For FUA writes through the page cache, each of which has one of its own meanwhile: the kernel tells a failed write
-    /// to whoever asks first by the same open file, whosever it was.
+    /// For FUA writes through the page cache, each of which has one of its own meanwhile: the kernel reports a failed write
+    /// once per open file, to the first call that asks, for any writer.
     through: Mutex<Vec<File>>,
     /// Only synced. The kernel tells every open file of a failed write once: were it the one that is written
     /// through, a FUA write could take the news away from the next SYNCHRONIZE CACHE.
@@ -318,6 +320,29 @@ impl BlockingStore for FileStore {
         self.check_end(offset_bytes + len_bytes)?;
         let zeroed = net::fs::zero_range(self.cached.as_fd(), offset_bytes, len_bytes);
         self.or_zeros(offset_bytes, len_bytes, zeroed)
+    }
+
+    /// Holes of the file system. A block device has none that its kernel tells of.
+    fn extents(&self, range: ByteRange, extents_max: usize) -> Result<Vec<Extent>, BlockError> {
+        let (file, end_bytes) = (self.cached.as_fd(), range.offset_bytes + range.len_bytes);
+        let (mut at_bytes, mut extents) = (range.offset_bytes, Vec::new());
+        while at_bytes < end_bytes && extents.len() < extents_max.max(1) {
+            let data_bytes = net::fs::next_data(file, at_bytes)?.unwrap_or(end_bytes).min(end_bytes);
+            if data_bytes > at_bytes {
+                extents.push(Extent::hole(data_bytes - at_bytes));
+                at_bytes = data_bytes;
+            } else {
+                let hole_bytes = net::fs::next_hole(file, at_bytes)?.clamp(at_bytes, end_bytes);
+                // A file that was cut meanwhile has neither data nor a hole there.
+                if hole_bytes == at_bytes {
+                    Extent::data(end_bytes - at_bytes).append_to(&mut extents);
+                    break;
+                }
+                extents.push(Extent::data(hole_bytes - at_bytes));
+                at_bytes = hole_bytes;
+            }
+        }
+        Ok(extents)
     }
 
     fn makes_zeros(&self) -> bool {

@@ -5,12 +5,15 @@ use std::sync::{Arc, PoisonError};
 
 use super::workers::Step;
 use crate::buffer::Buffer;
-use crate::composite::Composite;
+use crate::composite::{ByteRange, Composite};
+use crate::device::Extent;
 use crate::error::OperationError;
 use crate::store::BlockingStore;
 
 /// Cost of a flush in bytes: it moves none and may take as long as the writes before it.
 pub const FLUSH_COST_BYTES: u64 = 1 << 20;
+/// Cost of a lookup of extents in bytes: it reads metadata of the file system.
+const LOOKUP_COST_BYTES: u64 = 64 << 10;
 
 /// A call of a blocking store, or the rest of one.
 #[derive(Debug)]
@@ -39,6 +42,13 @@ pub enum StoreCall {
     },
     /// Makes all writes that ended before it durable.
     Flush,
+    /// Looks up the allocation of a range.
+    Extents {
+        /// Range to look up.
+        range: ByteRange,
+        /// Most extents of the answer.
+        extents_max: usize,
+    },
     /// Executes an operation of several reads and writes, of which `done_bytes` are done.
     Composite {
         /// Operation.
@@ -59,6 +69,8 @@ pub struct Called {
     pub result: Result<(), OperationError>,
     /// Buffer of a read.
     pub read: Option<Buffer>,
+    /// Extents of a lookup.
+    pub extents: Vec<Extent>,
 }
 
 /// Ends an operation in a worker before its next piece.
@@ -86,6 +98,7 @@ impl StoreCall {
                 (buffer.len() - done_bytes).min(store.piece_bytes()) as u64
             }
             StoreCall::Flush => FLUSH_COST_BYTES,
+            StoreCall::Extents { .. } => LOOKUP_COST_BYTES,
             StoreCall::Composite { composite, done_bytes, .. } => composite.cost_bytes(store, *done_bytes),
         }
     }
@@ -95,7 +108,7 @@ impl StoreCall {
         match self {
             StoreCall::Read { buffer, .. } | StoreCall::Write { buffer, .. } => buffer.len() as u64,
             StoreCall::Composite { composite, .. } => composite.moved_bytes(),
-            StoreCall::Flush => 0,
+            StoreCall::Flush | StoreCall::Extents { .. } => 0,
         }
     }
 
@@ -104,7 +117,7 @@ impl StoreCall {
         match self {
             StoreCall::Write { fua, .. } => !fua,
             StoreCall::Composite { composite, .. } => !composite.fua && !composite.is_read(),
-            StoreCall::Read { .. } | StoreCall::Flush => false,
+            StoreCall::Read { .. } | StoreCall::Extents { .. } | StoreCall::Flush => false,
         }
     }
 
@@ -113,14 +126,17 @@ impl StoreCall {
         match self {
             StoreCall::Write { fua, .. } => *fua = true,
             StoreCall::Composite { composite, .. } if !composite.is_read() => composite.fua = true,
-            StoreCall::Read { .. } | StoreCall::Composite { .. } | StoreCall::Flush => {}
+            StoreCall::Read { .. }
+            | StoreCall::Composite { .. }
+            | StoreCall::Extents { .. }
+            | StoreCall::Flush => {}
         }
     }
 
     /// Returns true if it changes nothing.
     pub fn is_read(&self) -> bool {
         match self {
-            StoreCall::Read { .. } => true,
+            StoreCall::Read { .. } | StoreCall::Extents { .. } => true,
             StoreCall::Composite { composite, .. } => composite.is_read(),
             StoreCall::Write { .. } | StoreCall::Flush => false,
         }
@@ -128,7 +144,7 @@ impl StoreCall {
 
     /// Makes the call, or the next piece of it; may block.
     pub fn step(self, store: &dyn BlockingStore) -> Step<StoreCall, Called> {
-        let done = |result| Step::Done(Called { result, read: None });
+        let done = |result| Step::Done(Called { result, read: None, extents: Vec::new() });
         let more = |call: StoreCall| Step::More { bytes: call.cost_bytes(store), job: call };
         // A panic in a worker leaves nothing torn behind the gate.
         let shared = || store.gate().read().unwrap_or_else(PoisonError::into_inner);
@@ -141,7 +157,8 @@ impl StoreCall {
                 if result.is_ok() && end < buffer.len() {
                     return more(StoreCall::Read { offset_bytes, buffer, fua, done_bytes: end });
                 }
-                Step::Done(Called { result: result.map_err(OperationError::Read), read: Some(buffer) })
+                let result = result.map_err(OperationError::Read);
+                Step::Done(Called { result, read: Some(buffer), extents: Vec::new() })
             }
             StoreCall::Write { offset_bytes, buffer, fua: false, done_bytes } => {
                 let end = buffer.len().min(done_bytes.saturating_add(store.piece_bytes()));
@@ -158,8 +175,14 @@ impl StoreCall {
                 let _gate = shared();
                 done(store.write_through(offset_bytes, &buffer).map_err(OperationError::Write))
             }
+            StoreCall::Extents { range, extents_max } => match store.extents(range, extents_max) {
+                Ok(extents) => Step::Done(Called { result: Ok(()), read: None, extents }),
+                Err(error) => done(Err(OperationError::Read(error))),
+            },
             StoreCall::Flush => done(store.sync().map_err(OperationError::Write)),
-            StoreCall::Composite { halt, .. } if halt.is_set() => done(Err(OperationError::cancelled())),
+            StoreCall::Composite { composite, halt, .. } if halt.is_set() => {
+                done(Err(OperationError::cancelled(composite.is_read())))
+            }
             StoreCall::Composite { composite, mut done_bytes, halt, counted } => {
                 let alone = composite
                     .is_exclusive()

@@ -1,6 +1,6 @@
 //! A blocking store behind the device interface: a pool of workers makes its calls.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,25 +15,30 @@ use super::call::{Called, Halt, StoreCall};
 use super::workers::{Claim, Step, Workers};
 use crate::composite::Composite;
 use crate::device::{
-    BlockCompletion, BlockDevice, BlockOp, BlockRequest, Owner, Profile, Select, Token, check,
+    BlockCompletion, BlockDevice, BlockOp, BlockRequest, BlockSizes, Capabilities, Limits, Owner, Profile,
+    Select, Token, check,
 };
 use crate::error::OperationError;
-use crate::store::BlockingStore;
+use crate::store::{
+    ATOMIC_MAX_BYTES, BlockingStore, RANGE_MAX_BYTES, TRANSFER_MAX_BYTES, WRITTEN_RANGE_MAX_BYTES,
+};
 
 /// Threads that make the calls of the blocking stores of a loop.
 #[derive(Debug)]
 pub struct Pool {
     workers: Workers<Job, Ended>,
     inboxes: RefCell<Slab<Inbox>>,
-    /// Devices that there were.
-    devices: Cell<u64>,
 }
 
-/// Completions of a device that were not polled yet.
-#[derive(Debug)]
+/// Completions of a device that were not polled yet. Its number is that of the store among the workers, and stays in use
+/// until the last call has returned: another store under the same number would wait for the threads of that call.
+#[derive(Debug, Default)]
 struct Inbox {
-    device: u64,
     completions: VecDeque<BlockCompletion>,
+    /// Calls that have not returned.
+    calls: usize,
+    /// The device was dropped.
+    is_closed: bool,
 }
 
 /// A call of a store for a request.
@@ -48,9 +53,7 @@ struct Job {
 /// Way of a completion to its request.
 #[derive(Clone, Copy, Debug)]
 struct Route {
-    /// Number of the device, which is not used again.
-    device: u64,
-    /// Number of its inbox.
+    /// Number of the device's inbox.
     inbox: usize,
     id: Token,
     owner: Owner,
@@ -71,20 +74,44 @@ impl Pool {
     /// The system refused a thread.
     pub fn start(threads: usize) -> io::Result<Rc<Pool>> {
         let workers = Workers::start(threads, run)?;
-        Ok(Rc::new(Pool { workers, inboxes: RefCell::default(), devices: Cell::new(0) }))
+        Ok(Rc::new(Pool { workers, inboxes: RefCell::default() }))
     }
 
     /// Hands the results of the workers to their devices, to be polled. The loop calls it when the pool's descriptor is
     /// readable.
     pub fn collect(&self) {
         let mut inboxes = self.inboxes.borrow_mut();
-        for Ended { route, called: Called { result, read }, ended_at } in self.workers.results() {
-            // A device that was dropped has no inbox; its buffers are given back.
-            if let Some(inbox) = inboxes.get_mut(route.inbox).filter(|inbox| inbox.device == route.device) {
+        for Ended { route, called, ended_at } in self.workers.results() {
+            let inbox = &mut inboxes[route.inbox];
+            inbox.calls -= 1;
+            // Completions of a device that was dropped are dropped too, and their buffers are given back.
+            if !inbox.is_closed {
                 let Route { id, owner, .. } = route;
-                inbox.completions.push_back(BlockCompletion { id, owner, result, read, ended_at });
+                let Called { result, read, extents } = called;
+                inbox.completions.push_back(BlockCompletion { id, owner, result, read, extents, ended_at });
+            } else if inbox.calls == 0 {
+                self.release(&mut inboxes, route.inbox);
             }
         }
+    }
+
+    /// Calls that are queued or under way, those of dropped devices included. A process whose store hangs looks here
+    /// before it ends.
+    pub fn pending(&self) -> usize {
+        self.workers.pending()
+    }
+
+    /// Ends without waiting for the calls that are under way, unlike a drop of the last reference: they go on for as
+    /// long as the process lives.
+    pub fn abandon(pool: Rc<Pool>) {
+        pool.workers.abandon();
+        drop(pool);
+    }
+
+    /// Frees the number of a device without calls.
+    fn release(&self, inboxes: &mut Slab<Inbox>, inbox: usize) {
+        inboxes.remove(inbox);
+        self.workers.release_store(store_number(inbox));
     }
 }
 
@@ -92,6 +119,11 @@ impl AsFd for Pool {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.workers.as_fd()
     }
+}
+
+/// Number of a device's store among the workers. Devices that are as many as the numbers share theirs.
+fn store_number(inbox: usize) -> u16 {
+    (inbox % (usize::from(u16::MAX) + 1)) as u16
 }
 
 /// Makes a call, or the next piece of it; called on a worker.
@@ -109,8 +141,7 @@ pub struct PooledDevice {
     pool: Rc<Pool>,
     store: Arc<dyn BlockingStore>,
     profile: Profile,
-    number: u64,
-    /// Number of its inbox, and of its store among the workers.
+    /// Number of its inbox.
     inbox: usize,
     /// Composites that are outstanding.
     halts: HashMap<(Owner, Token), Halt>,
@@ -121,11 +152,20 @@ pub struct PooledDevice {
 impl PooledDevice {
     /// A device on a store, whose calls the pool makes.
     pub fn new(store: Arc<dyn BlockingStore>, profile: Profile, pool: &Rc<Pool>) -> PooledDevice {
-        let number = pool.devices.get();
-        pool.devices.set(number + 1);
-        let inbox = pool.inboxes.borrow_mut().insert(Inbox { device: number, completions: VecDeque::new() });
+        let inbox = pool.inboxes.borrow_mut().insert(Inbox::default());
         let (halts, done) = (HashMap::new(), VecDeque::new());
-        PooledDevice { pool: Rc::clone(pool), store, profile, number, inbox, halts, done }
+        PooledDevice { pool: Rc::clone(pool), store, profile, inbox, halts, done }
+    }
+
+    /// A device on a store in blocks of `block_bytes`, with everything that the store can do.
+    pub fn from_store(
+        store: Arc<dyn BlockingStore>,
+        block_bytes: u32,
+        read_only: bool,
+        pool: &Rc<Pool>,
+    ) -> PooledDevice {
+        let profile = profile(&*store, block_bytes, read_only);
+        PooledDevice::new(store, profile, pool)
     }
 
     fn execute(&mut self, request: BlockRequest) {
@@ -135,7 +175,8 @@ impl PooledDevice {
             BlockOp::Read { offset_bytes, mut into } => {
                 if !fua && self.store.read_cached(offset_bytes, &mut into) {
                     let ended_at = is_timed.then(clock::now);
-                    let done = BlockCompletion { id, owner, result: Ok(()), read: Some(into), ended_at };
+                    let (result, read, extents) = (Ok(()), Some(into), Vec::new());
+                    let done = BlockCompletion { id, owner, result, read, extents, ended_at };
                     return self.done.push_back(done);
                 }
                 StoreCall::Read { offset_bytes, buffer: into, fua, done_bytes: 0 }
@@ -144,6 +185,7 @@ impl PooledDevice {
                 StoreCall::Write { offset_bytes, buffer: data, fua, done_bytes: 0 }
             }
             BlockOp::Flush => StoreCall::Flush,
+            BlockOp::Extents { range, extents_max } => StoreCall::Extents { range, extents_max },
             BlockOp::Composite(action) => {
                 let halt = self.halts.entry((owner, id)).or_default().clone();
                 StoreCall::Composite {
@@ -154,10 +196,40 @@ impl PooledDevice {
                 }
             }
         };
-        let claim = Claim { owner: owner.0, store: self.inbox as u16 };
-        let route = Route { device: self.number, inbox: self.inbox, id, owner, is_timed };
+        let claim = Claim { owner: owner.0, store: store_number(self.inbox) };
+        let route = Route { inbox: self.inbox, id, owner, is_timed };
+        self.pool.inboxes.borrow_mut()[self.inbox].calls += 1;
         let (store, bytes) = (Arc::clone(&self.store), call.cost_bytes(&*self.store));
         self.pool.workers.submit(claim, bytes, Job { store, call, claim, route });
+    }
+}
+
+/// Profile of a store. Unmapping is announced where it gives space back.
+fn profile(store: &dyn BlockingStore, block_bytes: u32, read_only: bool) -> Profile {
+    let makes_zeros = store.makes_zeros();
+    let physical_bytes = store.physical_block_bytes().max(block_bytes);
+    Profile {
+        len_bytes: store.len_bytes(),
+        blocks: BlockSizes {
+            logical_bytes: block_bytes,
+            physical_bytes,
+            preferred_bytes: store.granularity_bytes().max(physical_bytes),
+        },
+        limits: Limits {
+            transfer_bytes: TRANSFER_MAX_BYTES,
+            range_bytes: if makes_zeros { RANGE_MAX_BYTES } else { WRITTEN_RANGE_MAX_BYTES },
+            atomic_bytes: ATOMIC_MAX_BYTES,
+        },
+        can: Capabilities {
+            read_only,
+            write_cache: store.has_write_cache(),
+            fua: true,
+            unmap: makes_zeros,
+            unmapped_reads_zero: makes_zeros,
+            fill: true,
+            compare: true,
+            extents: true,
+        },
     }
 }
 
@@ -176,7 +248,9 @@ impl BlockDevice for PooledDevice {
     fn poll(&mut self, _now: Instant) -> Option<BlockCompletion> {
         let done = self.done.pop_front();
         let done = done.or_else(|| self.pool.inboxes.borrow_mut()[self.inbox].completions.pop_front())?;
-        self.halts.remove(&(done.owner, done.id));
+        if !self.halts.is_empty() {
+            self.halts.remove(&(done.owner, done.id));
+        }
         Some(done)
     }
 
@@ -186,15 +260,16 @@ impl BlockDevice for PooledDevice {
             Select::One(owner, _) | Select::Owner(owner) => owner,
         };
         let is_over = |job: &Job| {
-            let is_begun = matches!(job.call, StoreCall::Write { done_bytes: 1.., .. });
-            let Route { device, id, owner, .. } = job.route;
-            !is_begun && device == self.number && select.has(owner, id)
+            let Route { inbox, id, owner, .. } = job.route;
+            !is_begun(job) && inbox == self.inbox && select.has(owner, id)
         };
-        for job in self.pool.workers.take_back(owner.0, is_over) {
+        let jobs = self.pool.workers.take_back(owner.0, is_over);
+        self.pool.inboxes.borrow_mut()[self.inbox].calls -= jobs.len();
+        for job in jobs {
             let Route { id, owner, .. } = job.route;
+            let result = Err(OperationError::cancelled(job.call.is_read()));
             let read = if let StoreCall::Read { buffer, .. } = job.call { Some(buffer) } else { None };
-            let done =
-                BlockCompletion { id, owner, result: Err(OperationError::cancelled()), read, ended_at: None };
+            let done = BlockCompletion { id, owner, result, read, extents: Vec::new(), ended_at: None };
             self.done.push_back(done);
         }
         for ((_, _), halt) in self.halts.iter().filter(|((owner, id), _)| select.has(*owner, *id)) {
@@ -212,8 +287,27 @@ impl BlockDevice for PooledDevice {
     }
 }
 
+/// Returns true for the rest of a write: without it the range would be neither old nor new.
+fn is_begun(job: &Job) -> bool {
+    matches!(job.call, StoreCall::Write { done_bytes: 1.., .. })
+}
+
+/// Withdraws what no worker has begun: nobody would learn of its end.
 impl Drop for PooledDevice {
     fn drop(&mut self) {
-        self.pool.inboxes.borrow_mut().remove(self.inbox);
+        self.halts.values().for_each(Halt::set);
+        let is_over = |job: &Job| !is_begun(job) && job.route.inbox == self.inbox;
+        let jobs = self.pool.workers.take_back_of_store(store_number(self.inbox), is_over);
+        let mut inboxes = self.pool.inboxes.borrow_mut();
+        let inbox = &mut inboxes[self.inbox];
+        inbox.calls -= jobs.len();
+        inbox.is_closed = true;
+        inbox.completions.clear();
+        if inbox.calls == 0 {
+            self.pool.release(&mut inboxes, self.inbox);
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,16 +8,40 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// Least cost of an item: looking at it is worth moving so many bytes.
 const COST_MIN_BYTES: u64 = 16 << 10;
 /// Empty lines that are kept for the next owner, so that nothing is allocated for each item.
 const SPARE_MAX: usize = 64;
 
+/// Hash of owners' numbers, which this process chooses itself: every item has a lookup or two.
+pub(super) type OwnerHash = BuildHasherDefault<OwnerHasher>;
+
+/// Hasher of one number: its product with an odd constant, whose upper bits depend on all of it (Knuth, "The Art of
+/// Computer Programming", section 6.4).
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct OwnerHasher(u64);
+
+impl Hasher for OwnerHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(self.0.rotate_left(8) ^ u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        // A table takes its place from the lower bits.
+        self.0 ^ (self.0 >> 32)
+    }
+}
+
 /// Items of many owners.
 #[derive(Debug)]
 pub struct FairQueue<T> {
-    lines: HashMap<u64, VecDeque<Item<T>>>,
+    lines: HashMap<u64, VecDeque<Item<T>>, OwnerHash>,
     /// Owners with a line, by the bytes at which the first item of it begins; an empty line begins where its last
     /// item ended, and is there until its turn has come.
     order: BinaryHeap<Reverse<(u64, u64)>>,
@@ -37,7 +61,7 @@ impl<T> FairQueue<T> {
     /// An empty queue.
     pub fn new() -> FairQueue<T> {
         FairQueue {
-            lines: HashMap::new(),
+            lines: HashMap::default(),
             order: BinaryHeap::new(),
             queued: 0,
             now_bytes: 0,
@@ -83,10 +107,17 @@ impl<T> FairQueue<T> {
     /// Takes all items of an owner that `is_wanted` selects, at any position in its queue.
     pub fn take_of(&mut self, owner: u64, mut is_wanted: impl FnMut(&T) -> bool) -> Vec<T> {
         let Some(line) = self.lines.get_mut(&owner) else { return Vec::new() };
-        let (taken, left) = line.drain(..).partition::<VecDeque<_>, _>(|item| is_wanted(&item.item));
-        *line = left;
+        let taken = take_from(line, &mut is_wanted);
         self.queued -= taken.len();
-        taken.into_iter().map(|item| item.item).collect()
+        taken
+    }
+
+    /// Takes all items that `is_wanted` selects, of all owners.
+    pub fn take_all(&mut self, mut is_wanted: impl FnMut(&T) -> bool) -> Vec<T> {
+        let lines = self.lines.values_mut();
+        let taken: Vec<T> = lines.flat_map(|line| take_from(line, &mut is_wanted)).collect();
+        self.queued -= taken.len();
+        taken
     }
 
     /// Takes the next item.
@@ -110,7 +141,7 @@ impl<T> FairQueue<T> {
         loop {
             let Reverse((at_bytes, owner)) = self.order.pop()?;
             let Some(line) = self.lines.get_mut(&owner) else {
-                unreachable!("whoever is in order has a line")
+                unreachable!("each one in the order has a queue")
             };
             if !line.is_empty() && !may(owner) {
                 aside.push(Reverse((at_bytes, owner)));
@@ -131,6 +162,12 @@ impl<T> FairQueue<T> {
             }
         }
     }
+}
+
+fn take_from<T>(line: &mut VecDeque<Item<T>>, mut is_wanted: impl FnMut(&T) -> bool) -> Vec<T> {
+    let (taken, left) = line.drain(..).partition::<VecDeque<_>, _>(|item| is_wanted(&item.item));
+    *line = left;
+    taken.into_iter().map(|item| item.item).collect()
 }
 
 impl<T> Default for FairQueue<T> {

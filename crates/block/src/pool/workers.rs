@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 
 use net::Wake;
 
-use super::fair::FairQueue;
+use super::fair::{FairQueue, OwnerHash};
 
 /// Result of a job, or of a piece of it.
 #[derive(Debug)]
@@ -33,7 +33,8 @@ pub enum Step<J, R> {
 #[derive(Debug)]
 pub struct Workers<J, R> {
     shared: Arc<Shared<J, R>>,
-    threads: Vec<JoinHandle<()>>,
+    /// Threads that a drop waits for.
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 #[derive(Debug)]
@@ -47,7 +48,7 @@ struct Shared<J, R> {
 struct Queues<J, R> {
     /// By their numbers; unused ones have no jobs.
     stores: Vec<Store<J>>,
-    /// Stores that had a job at some time.
+    /// Stores that had a job and were not released since.
     used: usize,
     queued: usize,
     /// Begin of the last turn, in bytes that stores have moved.
@@ -56,7 +57,7 @@ struct Queues<J, R> {
     threads: usize,
     /// Busy threads; `held` counts them by owner.
     busy: usize,
-    held: HashMap<u64, usize>,
+    held: HashMap<u64, usize, OwnerHash>,
     is_closed: bool,
 }
 
@@ -92,11 +93,11 @@ impl<J: Send + 'static, R: Send + 'static> Workers<J, R> {
             wake: Wake::new()?,
         });
         // Threads that were started are ended, should one be refused.
-        let mut workers = Workers { shared, threads: Vec::with_capacity(threads) };
+        let workers = Workers { shared, threads: Mutex::new(Vec::with_capacity(threads)) };
         for index in 0..threads {
             let (shared, work) = (Arc::clone(&workers.shared), work.clone());
             let thread = std::thread::Builder::new().name(format!("worker-{index}"));
-            workers.threads.push(thread.spawn(move || shared.run(work))?);
+            workers.threads().push(thread.spawn(move || shared.run(work))?);
         }
         Ok(workers)
     }
@@ -122,21 +123,42 @@ impl<J: Send + 'static, R: Send + 'static> Workers<J, R> {
         jobs
     }
 
+    /// Takes back the jobs for a store of which `is_over` says so, of all owners.
+    pub fn take_back_of_store(&self, store: u16, is_over: impl FnMut(&J) -> bool) -> Vec<J> {
+        let mut queues = self.shared.lock();
+        let jobs = queues.stores.get_mut(usize::from(store)).map(|store| store.jobs.take_all(is_over));
+        let jobs = jobs.unwrap_or_default();
+        queues.queued -= jobs.len();
+        jobs
+    }
+
+    /// Releases a store that has no jobs and will have none under this number: no threads are kept free for others on
+    /// its account.
+    pub fn release_store(&self, store: u16) {
+        self.shared.lock().release_store(store);
+    }
+
     /// Jobs that are queued or being done.
     pub fn pending(&self) -> usize {
         let queues = self.shared.lock();
         queues.queued + queues.busy
     }
 
-    /// Ends without waiting, unlike a drop: threads at work go on for as long as the process lives.
-    pub fn abandon(mut self) {
-        self.threads.clear();
+    /// Lets a drop end without waiting: threads at work go on for as long as the process lives.
+    pub fn abandon(&self) {
+        self.threads().clear();
     }
 
     /// Takes the results that have come since the last call.
     pub fn results(&self) -> Vec<R> {
         self.shared.wake.clear();
         std::mem::take(&mut self.shared.lock().results)
+    }
+}
+
+impl<J, R> Workers<J, R> {
+    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -150,7 +172,7 @@ impl<J, R> Queues<J, R> {
             results: Vec::new(),
             threads,
             busy: 0,
-            held: HashMap::new(),
+            held: HashMap::default(),
             is_closed: false,
         }
     }
@@ -181,9 +203,17 @@ impl<J, R> Queues<J, R> {
         store
     }
 
+    fn release_store(&mut self, number: u16) {
+        let released = self.stores.get_mut(usize::from(number)).filter(|store| store.is_used);
+        if let Some(store) = released {
+            debug_assert!(store.jobs.is_empty() && store.held == 0, "it has jobs");
+            store.is_used = false;
+            self.used -= 1;
+        }
+    }
+
     /// The next job, of an owner and for a store that hold fewer threads than are free: one alone has half of them, `n`
-    /// have an `n+1`th each, and whoever comes next finds some. A store that is the only one has nobody to leave threads
-    /// to. An owner that is passed over here holds a thread, which looks again when it is released.
+    /// have an `n+1`th each, and the next one finds some. A store that is the only one has all of them. An owner that is passed over here holds a thread, which looks again when it is released.
     fn take(&mut self) -> Option<(Claim, J)> {
         let (held, free, is_only) = (&self.held, self.threads - self.busy, self.used == 1);
         let may = |owner| held.get(&owner).is_none_or(|held| *held < free);
@@ -297,7 +327,7 @@ impl<J, R> Drop for Workers<J, R> {
     fn drop(&mut self) {
         self.shared.lock().is_closed = true;
         self.shared.has_jobs.notify_all();
-        for thread in self.threads.drain(..) {
+        for thread in self.threads().drain(..) {
             // One that panicked has ended the process.
             let _ = thread.join();
         }

@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use super::chance;
+use crate::composite::ByteRange;
+use crate::device::Extent;
 use crate::error::{BlockError, ErrorKind};
 use crate::local::Watched;
 use crate::spec::{OptionError, nearest_of, not};
@@ -129,6 +131,10 @@ impl BlockingStore for FaultStore {
     fn write_zeros_at(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), BlockError> {
         self.pass(Access::Write { offset_bytes, len_bytes })?;
         self.inner.write_zeros_at(offset_bytes, len_bytes)
+    }
+
+    fn extents(&self, range: ByteRange, extents_max: usize) -> Result<Vec<Extent>, BlockError> {
+        self.inner.extents(range, extents_max)
     }
 
     fn makes_zeros(&self) -> bool {

@@ -12,8 +12,9 @@ use control::{
 };
 use event::{BitRate, Granted, Instant, MayChange, Steered, WindowNotice};
 use net::interface::takes_super_packets;
-use net::{TcpInfo, congestion, threshold};
+use net::{TcpInfo, threshold};
 
+use crate::tcp::congestion::{CongestionChange, SocketCongestion};
 use crate::tcp::tuning::Tuning;
 
 /// A policy and the socket settings that follow it.
@@ -33,7 +34,7 @@ pub struct Steering {
     part_ends: Option<Instant>,
     /// At the last look.
     rtt: Duration,
-    paces_itself: bool,
+    congestion: SocketCongestion,
     /// Payload of a packet, once it was queried.
     packet_bytes: u64,
     hands_over: bool,
@@ -61,6 +62,8 @@ pub struct Course {
     pub policy: Choice,
     /// Limit on the sending rate.
     pub pacing: Pacing,
+    /// Permission to change the congestion control.
+    pub may_change: MayChange,
 }
 
 /// State that the owner of a connection knows and the kernel does not.
@@ -80,6 +83,8 @@ pub struct Work {
     pub has_company: bool,
     /// Mean length of recent requests; zero without requests.
     pub request_bytes: u64,
+    /// Verdict of other connections of the same route.
+    pub remembered: Remembered,
 }
 
 impl Steering {
@@ -97,7 +102,7 @@ impl Steering {
             told: None,
             part_ends: None,
             rtt: Duration::ZERO,
-            paces_itself: congestion::paces_itself(stream)?,
+            congestion: SocketCongestion::new(stream, course.may_change())?,
             packet_bytes: 1,
             hands_over: false,
             met: None,
@@ -146,13 +151,12 @@ impl Steering {
             was_spaced: work.was_spaced,
             handed_bytes_per_s: work.handed_bytes_per_s,
             has_company: work.has_company,
-            paces_itself: self.paces_itself,
+            paces_itself: self.congestion.paces_itself(),
             congestion: CongestionSeen {
-                // Nothing here changes it yet.
-                may_change: MayChange::Locked,
+                may_change: self.congestion.may_change(),
                 duplicate_packets: info.duplicate_packets,
                 reorderings: info.reorderings,
-                remembered: Remembered::Nothing,
+                remembered: work.remembered,
             },
             paced_one_by_one: self.paced_one_by_one == Some(true),
             forgets_freely: has_threshold && self.policy.forgets() && threshold::is_free(),
@@ -167,6 +171,7 @@ impl Steering {
         }
         self.decide();
         let decision = self.decision;
+        self.congestion.follow(stream, &decision.congestion);
         match decision.pacing_bytes_per_s {
             // The policy comes first.
             Some(bytes_per_s) if !self.ask_device(stream) || seen.paced_one_by_one => {
@@ -228,6 +233,11 @@ impl Steering {
         self.told = Some(*notice);
         self.policy.told(notice);
         self.decide();
+    }
+
+    /// Takes the last change of the congestion control, or its refusal; each is returned once.
+    pub fn take_congestion_change(&mut self) -> Option<CongestionChange> {
+        self.congestion.take_change()
     }
 
     /// Takes the congestion window notice that is due to the peer.
@@ -298,6 +308,13 @@ fn in_force(decision: Decision, pacing: Pacing) -> Decision {
     }
 }
 
+impl Course {
+    /// Permission to change the congestion control. Without pacing there is none, for comparisons.
+    fn may_change(self) -> MayChange {
+        if self.pacing == Pacing::Off { MayChange::Locked } else { self.may_change }
+    }
+}
+
 impl Pacing {
     /// Pacing rate for the policy's decision; `None` leaves the socket unchanged.
     fn cap(self, decided: Option<u64>) -> Option<u64> {
@@ -348,7 +365,7 @@ mod tests {
         let round_trips = [1200, 1200, 1200, 900].map(Duration::from_micros);
         let capped = Pacing::AtMost(BitRate(8_000_000));
         for (pacing, expected) in [(Pacing::Follow, UNCAPPED), (capped, 1_000_000)] {
-            let course = Course { policy: Choice::Auto, pacing };
+            let course = Course { policy: Choice::Auto, pacing, ..Course::default() };
             assert_eq!(pacing_over(&round_trips, course), Some(expected), "{pacing:?}");
         }
     }
@@ -358,11 +375,14 @@ mod tests {
         assert!(pacing(Course::default()).is_some());
         assert!(pacing(Course { policy: Choice::Pace, ..Course::default() }).is_some());
         let at_most = Pacing::AtMost(BitRate(8_000_000));
-        assert_eq!(pacing(Course { policy: Choice::Auto, pacing: at_most }), Some(1_000_000));
+        assert_eq!(
+            pacing(Course { policy: Choice::Auto, pacing: at_most, ..Course::default() }),
+            Some(1_000_000)
+        );
         for (policy, pace) in
             [(Choice::Auto, Pacing::Off), (Choice::None, Pacing::Follow), (Choice::Study, Pacing::Follow)]
         {
-            assert_eq!(pacing(Course { policy, pacing: pace }), None, "{policy}");
+            assert_eq!(pacing(Course { policy, pacing: pace, ..Course::default() }), None, "{policy}");
         }
     }
 }

@@ -25,7 +25,7 @@ Examples:
   farlun recorder -o /srv/captures --listen 10.0.0.5:5260 --insecure --rotate-size 1GiB --files 100
   farlun capture -i eth0 --to 10.0.0.5:5260 --filter 'tcp port 3260'       on the host that is watched
 
-Senders are not asked who they are: whoever reaches the address can fill the disk. Beyond loopback let a firewall, WireGuard
+Senders are not authenticated: any host that reaches the address can fill the disk. Beyond loopback let a firewall, WireGuard
 or ssh -L decide who does.")]
 pub(crate) struct RecorderArgs {
     /// Write files into DIR

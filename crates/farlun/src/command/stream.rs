@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use engine::Pacing;
+use engine::{CongestionControl, Pacing};
 use event::{Bytes, format_delay, parse_delay};
 use net::{EndSignals, congestion, scheduling, tcp};
 use proto::keys::SOFTWARE;
@@ -115,10 +115,10 @@ pub(crate) fn run(args: StreamArgs) -> anyhow::Result<u8> {
 fn serve(args: &ServeArgs) -> anyhow::Result<u8> {
     let signals = EndSignals::take_over()?;
     let address = addresses(&args.listen, PORT).map_err(Exit::usage)?[0];
-    let congestion = args.sending.congestion.as_deref();
+    let congestion = &args.sending.congestion;
     check_congestion(congestion)?;
     check_pins(&args.pin)?;
-    let listener = tcp::listen(address, congestion)
+    let listener = tcp::listen(address, congestion.name())
         .map_err(|error| anyhow::anyhow!("cannot listen on {address}: {error}"))?;
     let address = listener.local_addr()?;
     let trace = trace_dir(args.trace.clone())?;
@@ -158,7 +158,7 @@ fn measure(near: Near) -> anyhow::Result<u8> {
         software: SOFTWARE,
         notice: |text| note!("farlun: {text}"),
     };
-    check_congestion(options.congestion.as_deref())?;
+    check_congestion(&options.congestion)?;
     check_pins(&pin)?;
     // Not zero: pages of zeros are all the same one.
     let source = if reverse { Vec::new() } else { vec![0x5a; buffer_bytes(buffer)?] };
@@ -201,8 +201,11 @@ fn measure(near: Near) -> anyhow::Result<u8> {
 }
 
 /// Returns a usage error for a congestion control that the kernel lacks, before anything is begun.
-fn check_congestion(name: Option<&str>) -> anyhow::Result<()> {
-    name.map_or(Ok(()), congestion::check_congestion).map_err(|error| Exit::usage(format!("--cc: {error}")))
+fn check_congestion(setting: &CongestionControl) -> anyhow::Result<()> {
+    setting
+        .name()
+        .map_or(Ok(()), congestion::check_congestion)
+        .map_err(|error| Exit::usage(format!("--cc: {error}")))
 }
 
 fn check_pins(pins: &[usize]) -> anyhow::Result<()> {

@@ -4,9 +4,9 @@ use engine::Connection;
 use event::{Host, Instant, Login};
 use proto::initiator::Session;
 
-use crate::line::Line;
 use crate::options::Options;
-use crate::side::{Payload, Place};
+use crate::session::connection::Line;
+use crate::session::payload::{Payload, Place};
 use crate::tables::Tables;
 
 /// Wraps connections, of which the first has the CID `first`.

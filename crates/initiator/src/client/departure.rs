@@ -1,30 +1,30 @@
 //! End of a session at the request of the target (a logout request, or an announced drop) or of the user. The recovery
-//! of a session that is only lost is in `recovery`.
+//! of a session that is only lost is in `reconnect`.
 
 use engine::{Progress, Turn};
 use event::{Host, Instant};
 
 use super::growth::Growth;
-use super::{Client, State};
+use super::state::{Client, State};
 use crate::error::Error;
-use crate::line::Line;
-use crate::side::Leave;
+use crate::session::connection::Line;
+use crate::session::state::Leave;
 
 impl Client {
     /// Handles a request of the target to leave: lets outstanding requests complete while there is time, logs out, and
     /// stays away for Time2Wait.
     pub(super) fn leave(&mut self, now: Instant) -> Result<(), Error> {
         let address = self.side.address;
-        if let Some(time2wait) = self.side.logged_out {
+        if let Some(time2wait) = self.side.end.logged_out {
             if matches!(self.state, State::LoggingOut { .. }) {
                 return self.lose(Error::LogoutRequested { address }, Some(time2wait), now);
             }
-        } else if let Some(Leave::Now { time2wait }) = self.side.leave {
+        } else if let Some(Leave::Now { time2wait }) = self.side.end.leave {
             return self.lose(Error::Dropped { address }, Some(time2wait), now);
         }
         match self.state {
             State::Up => {
-                if let Some(Leave::LogOut { within }) = self.side.leave {
+                if let Some(Leave::LogOut { within }) = self.side.end.leave {
                     (self.options.notice)(&format!(
                         "{address} asked for a logout; the session is made again"
                     ));
@@ -69,7 +69,7 @@ impl Client {
     ) -> Result<Turn, Error> {
         let is_over = match exchanged {
             Ok(Progress::More) if now < until => return Ok(Turn::Again),
-            Ok(_) => self.side.logged_out.is_some() || now >= until,
+            Ok(_) => self.side.end.logged_out.is_some() || now >= until,
             Err(error) if error.is_passing() => true,
             Err(error) => return Err(error),
         };
@@ -90,12 +90,12 @@ impl Client {
         self.growth.iter_mut().for_each(Growth::restart);
         let lines = std::mem::take(&mut self.lines);
         for line in &lines {
-            if self.side.logged_out.is_some() {
+            if self.side.end.logged_out.is_some() {
                 // Both sides have completed everything. A failed socket is closed in any case.
                 let _ = net::tcp::abandon_on_close(line.connection.stream(), false);
             }
             if let Ok(sample) = line.connection.sample(now, Host::Near) {
-                self.side.tables.socket(&sample);
+                self.side.records.tables.socket(&sample);
             }
         }
         lines

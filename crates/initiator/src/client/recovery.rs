@@ -5,30 +5,26 @@ use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use engine::Scratch;
-use event::{Instant, RequestId};
+use event::Instant;
 use net::Poll;
 
-use super::arrival::{lines, note_logins};
-use super::growth::Growth;
-use super::{Client, State};
-use crate::approach::{Approach, Arrived, Destination};
 use crate::error::Error;
-use crate::line::Line;
-use crate::watch::{FLUSH_TIMES, is_flushing};
+use crate::login::establishment::{Approach, Destination};
+use crate::options::FLUSH_TIMES;
+use crate::session::connection::Line;
 
 /// Wait between a failed attempt and the next: the first wait, and the maximum.
 const WAIT_MIN: Duration = Duration::from_millis(100);
 const WAIT_MAX: Duration = Duration::from_secs(3);
 /// Time between the closing of the first and of the last of several connections to a target other than farlun.
-const ENDING: Duration = Duration::from_secs(1);
+pub(super) const ENDING: Duration = Duration::from_secs(1);
 /// Additional time for such a target to terminate the session.
-const TAKEN_DOWN: Duration = Duration::from_secs(2);
+pub(super) const TAKEN_DOWN: Duration = Duration::from_secs(2);
 /// Maximum number of consecutive session losses during a flush: `farlun write` halves the bytes between flushes each
 /// time, and has come down to a block by then.
-const LOST_FLUSHES_MAX: u32 = 16;
+pub(super) const LOST_FLUSHES_MAX: u32 = 16;
 /// Maximum Time2Wait that is always respected, even with a shorter timeout.
-const TIME2WAIT_MIN: Duration = Duration::from_secs(5);
+pub(super) const TIME2WAIT_MIN: Duration = Duration::from_secs(5);
 
 /// Recovery of a lost session.
 pub(super) struct Recovery {
@@ -37,11 +33,11 @@ pub(super) struct Recovery {
     last: Option<Error>,
     pub(super) approach: Option<Approach>,
     next_at: Instant,
-    ending: Ending,
+    pub(super) ending: Ending,
     /// The next attempt uses a new ISID: LIO crashes when a session of several connections is reinstated. Later
     /// attempts keep that ISID: if the target accepted a login whose response was lost, the next login ends that
     /// session of one connection.
-    renews_isid: bool,
+    pub(super) renews_isid: bool,
 }
 
 /// Old connections, each with the time at which it is closed.
@@ -50,7 +46,7 @@ pub(super) struct Ending(VecDeque<(Instant, Line)>);
 
 impl Ending {
     /// Schedules the closing of `lines` over [`ENDING`], from `now` on.
-    fn begin(lines: Vec<Line>, poll: &Poll, now: Instant) -> Ending {
+    pub(super) fn begin(lines: Vec<Line>, poll: &Poll, now: Instant) -> Ending {
         let gaps = lines.len().saturating_sub(1).max(1) as u32;
         let end = |(place, line): (u32, Line)| {
             // The connection is not served any more; removal from epoll may fail for a socket that is closed already.
@@ -61,7 +57,7 @@ impl Ending {
     }
 
     /// Closes the connections whose time has come.
-    fn end_due(&mut self, now: Instant) {
+    pub(super) fn end_due(&mut self, now: Instant) {
         while self.0.pop_front_if(|(at, _)| *at <= now).is_some() {}
     }
 
@@ -127,7 +123,7 @@ impl Recovery {
     }
 
     /// Gives the session another ISID before the first attempt, if necessary.
-    fn name_session(&mut self, destination: &mut Destination) {
+    pub(super) fn name_session(&mut self, destination: &mut Destination) {
         if std::mem::take(&mut self.renews_isid) {
             destination.renew_isid();
         }
@@ -155,102 +151,6 @@ impl Recovery {
                 Error::GaveUp { cause: Box::new(self.cause), attempts, after, last: Box::new(last) }
             }
             None => self.cause,
-        }
-    }
-}
-
-impl Client {
-    /// Handles the loss of the session: starts recovery, or returns the error if recovery is impossible. `time2wait` is
-    /// the target's Time2Wait, if it was reported.
-    pub(super) fn lose(
-        &mut self,
-        error: Error,
-        time2wait: Option<Duration>,
-        now: Instant,
-    ) -> Result<(), Error> {
-        let was = std::mem::replace(&mut self.state, State::Closed);
-        if self.options.connections.is_none() {
-            // A number of connections that took long to find is kept; but after a loss without any completed request
-            // since the previous one, fewer connections are safer.
-            self.destination.connections = if self.trouble.is_none() { self.connections() } else { 1 };
-        }
-        let lines = self.hang_up(now);
-        if !error.is_passing() {
-            return Err(error);
-        }
-        let is_slow = self.peer_software().is_none() && lines.len() > 1;
-        let ending = if is_slow { Ending::begin(lines, &self.poll, now) } else { Ending::default() };
-        let agreed = self.side.session.params().default_time2wait_s;
-        let time2wait = time2wait.unwrap_or(Duration::from_secs(agreed.into()));
-        let time2wait = if is_slow { time2wait.max(ENDING + TAKEN_DOWN) } else { time2wait };
-        let timeout = self.side.timeout;
-        if time2wait > timeout.max(TIME2WAIT_MIN) {
-            return Err(Error::Away { cause: Box::new(error), time2wait, after: timeout });
-        }
-        let trouble = self.trouble.get_or_insert_with(|| Trouble::new(now, time2wait, timeout));
-        if is_flushing(&self.side.open) {
-            trouble.wait_for_flush(timeout);
-            self.lost_flushes += 1;
-            // Writes in between succeed, so that each of them would restart the time limit.
-            if self.lost_flushes >= LOST_FLUSHES_MAX {
-                return Err(Error::FlushesLost { cause: Box::new(error), flushes: self.lost_flushes });
-            }
-        }
-        let mut again = "connecting again".to_owned();
-        if let Some(bytes) = error.smaller_segment() {
-            self.options.near.max_segment_bytes = Some(bytes);
-            again += &format!(" with segments of at most {bytes} bytes (--mss {bytes})");
-        }
-        if !matches!(was, State::LoggingOut { .. } | State::Draining { .. }) {
-            (self.options.notice)(&format!("{error}; {again}"));
-        }
-        let recovery =
-            Recovery { ending, renews_isid: is_slow, ..Recovery::new(error, trouble, now, time2wait) };
-        if recovery.is_over(trouble, now) {
-            return Err(recovery.give_up(trouble));
-        }
-        self.state = State::Down(Box::new(recovery));
-        Ok(())
-    }
-
-    /// Advances the recovery; returns `true` when the session is re-established.
-    pub(super) fn recover(&mut self, scratch: &mut Scratch, now: Instant) -> Result<bool, Error> {
-        let (State::Down(recovery), Some(trouble)) = (&mut self.state, &mut self.trouble) else {
-            return Ok(false);
-        };
-        recovery.ending.end_due(now);
-        if recovery.is_due(trouble, now) {
-            recovery.name_session(&mut self.destination);
-            let approach = Approach::new(self.destination.clone(), self.first_token, trouble.until());
-            recovery.approach = Some(approach);
-        }
-        if let Some(approach) = &mut recovery.approach {
-            match approach.turn(&self.poll, scratch, &self.options, now) {
-                Ok(None) => {}
-                Ok(Some(Arrived { session, address, tsih, connections, .. })) => {
-                    self.state = State::Up;
-                    self.reconnects += 1;
-                    self.growth = Growth::of(&self.options, session.params(), tsih, self.growth.take());
-                    self.lines = lines(connections, 0, &self.side.tables, now);
-                    let number = RequestId::session_of(self.destination.request.isid, tsih);
-                    let with = (number, &self.options);
-                    note_logins(&self.lines, &session, with, &self.side.tables, now);
-                    if let Some(trail) = &mut self.side.trail {
-                        trail.begin_again(RequestId::session_of(self.destination.request.isid, tsih));
-                    }
-                    self.side.begin_again(session, address);
-                    return Ok(true);
-                }
-                Err(error) => recovery.failed(error, trouble, now),
-            }
-        }
-        if !recovery.is_over(trouble, now) {
-            return Ok(false);
-        }
-        let trouble = *trouble;
-        match std::mem::replace(&mut self.state, State::Closed) {
-            State::Down(recovery) => Err(recovery.give_up(&trouble)),
-            _ => unreachable!("there was no session"),
         }
     }
 }

@@ -3,13 +3,21 @@
 use std::net::{TcpListener, TcpStream};
 
 use engine::trace::Sampling;
-use engine::{Connection, Course};
+use engine::{Connection, Course, Scratch, Turn};
+use event::Instant;
+use net::{Poll, clock};
 use proto::initiator::Session;
+use proto::login::Session as Kind;
 use proto::params::Params;
 use wire::scsi::{BlockForm, Cdb};
 
-use super::*;
-use crate::request::{Body, Completed};
+use super::Client;
+use super::turn::CHECK_EVERY;
+use crate::error::Error;
+use crate::login::establishment::{Arrived, Destination};
+use crate::options::Options;
+use crate::request::{Body, Completed, Request, Workload};
+use crate::tables::Tables;
 
 /// A session of one connection, and the peer's end of it.
 pub(crate) fn session(options: &Options, params: Params) -> (Client, TcpStream) {

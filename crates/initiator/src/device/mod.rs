@@ -2,6 +2,8 @@
 
 mod error;
 mod facts;
+mod ranges;
+mod unflushed;
 mod work;
 
 use std::fmt;
@@ -21,7 +23,8 @@ use crate::disk::Disk;
 use crate::error::Error;
 use error::of_session;
 use facts::{Facts, facts};
-use work::{RangeLimits, Work};
+use ranges::RangeLimits;
+use work::{Cache, Work};
 
 /// Maximum range of one request, which is divided into commands of at most the target's limit.
 const RANGE_MAX_BYTES: u64 = 64 << 30;
@@ -52,9 +55,12 @@ impl IscsiDevice {
         let facts = facts(&mut disk)?;
         let profile = profile(&disk, &facts);
         let write_same_blocks = facts.write_same_max_blocks.min(u64::from(u32::MAX)) as u32;
-        let limits = RangeLimits { unmap: facts.unmap, write_same_blocks };
+        let unmaps_to_zeros = facts.unmaps_to_zeros;
+        let limits = RangeLimits { unmap: facts.unmap, write_same_blocks, unmaps_to_zeros };
+        let cache = Cache { is_volatile: facts.has_write_cache(), has_fua: facts.has_fua };
         let (mut client, geometry) = disk.into_parts();
-        let work = Work::new(geometry, limits, client.buffers().clone());
+        client.side.lun.needs_flush = facts.write_cache == Some(true);
+        let work = Work::new(geometry, limits, cache, client.buffers().clone());
         client.start(clock::now());
         let (scratch, events) = (Scratch::new(), Events::new());
         let (next, turned_at) = (Turn::Again, Instant::ZERO);
@@ -78,6 +84,7 @@ impl IscsiDevice {
         self.turned_at = now;
         self.client.poll.wait(&mut self.events, Some(Duration::ZERO))?;
         self.events.iter().for_each(|ready| self.client.ready(ready));
+        self.work.set_depth(commands_max(&self.client));
         self.next = self.client.turn(&mut self.work, &mut self.scratch, now)?;
         Ok(())
     }
@@ -139,9 +146,17 @@ impl fmt::Debug for IscsiDevice {
     }
 }
 
+/// Commands that a session has outstanding at most: its command window, the commands that the LUN accepts, and the
+/// user's limit. Further requests wait in the device, where owners take turns and requests can be withdrawn.
+fn commands_max(client: &Client) -> usize {
+    let window = client.side.session.command_window() as usize;
+    let user = client.options.queue_limit.unwrap_or(usize::MAX);
+    window.min(client.side.lun.command_limit.commands()).min(user)
+}
+
 fn profile(disk: &Disk, facts: &Facts) -> Profile {
     let block_bytes = disk.block_len_bytes();
-    let preferred_bytes = u32::from(facts.optimal_blocks).saturating_mul(block_bytes).next_power_of_two();
+    let preferred_bytes = preferred_bytes(facts.optimal_blocks, block_bytes);
     Profile {
         len_bytes: disk.len_bytes(),
         blocks: BlockSizes {
@@ -152,15 +167,27 @@ fn profile(disk: &Disk, facts: &Facts) -> Profile {
         limits: Limits {
             transfer_bytes: disk.transfer_max_bytes().min(TRANSFER_MAX_BYTES),
             range_bytes: RANGE_MAX_BYTES,
+            atomic_bytes: 0,
         },
         can: Capabilities {
             read_only: facts.is_write_protected,
-            write_cache: facts.has_write_cache,
-            fua: facts.has_fua,
-            unmap: facts.unmap.is_some(),
-            unmapped_reads_zero: facts.unmapped_reads_zero,
+            write_cache: facts.has_write_cache(),
+            fua: facts.has_fua || !facts.has_write_cache(),
+            unmap: facts.unmap.is_some() || facts.unmaps_to_zeros,
+            unmapped_reads_zero: facts.unmaps_to_zeros,
             fill: facts.write_same_max_blocks > 0,
             compare: false,
+            extents: false,
         },
     }
 }
+
+/// Granularity of requests from OPTIMAL TRANSFER LENGTH GRANULARITY: a power of two, 1 if the target's number makes no
+/// sense.
+fn preferred_bytes(optimal_blocks: u16, block_bytes: u32) -> u32 {
+    let bytes = u32::from(optimal_blocks).checked_mul(block_bytes);
+    bytes.and_then(u32::checked_next_power_of_two).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests;

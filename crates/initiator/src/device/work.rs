@@ -1,163 +1,373 @@
 //! Requests of a device as the workload of a session: each becomes one command, or several where a limit of the target
-//! is less than the request.
+//! is less than the request, or where the target needs a flush of its own for FUA.
+//!
+//! A command is made when the session has room for it. Requests wait for that by their owners in turn.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use block::{
-    BlockCompletion, BlockError, BlockOp, BlockRequest, Buffers, ByteRange, CompositeAction, ErrorKind,
-    OperationError, Owner, Select, Token,
+    BlockCompletion, BlockError, BlockOp, BlockRequest, Buffer, Buffers, CompositeAction, ErrorKind,
+    FLUSH_COST_BYTES, FairQueue, OperationError, Owner, Select, Token,
 };
 use event::Instant;
+use slab::Slab;
 
 use super::error::of_command;
-use crate::disk::{Geometry, UnmapLimits};
-use crate::error::Error;
+use super::ranges::{RangeLimits, Ranges};
+use super::unflushed::Unflushed;
+use crate::disk::Geometry;
+use crate::error::{Error, Failure};
 use crate::request::{Body, Completed, Request, Workload};
 
-/// Maximum number of outstanding commands. The frontend submits no more than its memory permits, and the command window
-/// limits the commands at the target.
-const OUTSTANDING_MAX: usize = 1 << 15;
+/// Maximum number of outstanding commands of one range. Several hide the round trip if the target limits a command to a
+/// few MiB; the number is small because a target executes all of them at once.
+const RANGE_COMMANDS: usize = 8;
 
-/// Limits of the target for operations without data.
+/// Cache of the LUN.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RangeLimits {
-    pub(super) unmap: Option<UnmapLimits>,
-    /// Blocks of the longest WRITE SAME.
-    pub(super) write_same_blocks: u32,
+pub(super) struct Cache {
+    /// Acknowledged writes may be in a volatile cache alone (WCE).
+    pub(super) is_volatile: bool,
+    /// READ and WRITE have the FUA bit (DPOFUA).
+    pub(super) has_fua: bool,
 }
 
 /// Requests of a device.
 pub(super) struct Work {
     geometry: Geometry,
     limits: RangeLimits,
+    cache: Cache,
     buffers: Buffers,
-    /// Commands that were not issued.
-    waiting: VecDeque<Request>,
-    /// Requests by the tag of their commands.
-    open: HashMap<u64, Open>,
-    tags: u64,
+    /// Maximum number of outstanding commands.
+    depth: usize,
+    /// Requests with a command to issue.
+    waiting: FairQueue<usize>,
+    open: Slab<Open>,
+    unflushed: Unflushed,
     pub(super) done: VecDeque<BlockCompletion>,
 }
 
-/// A request with commands outstanding.
+/// A request that has not completed.
 struct Open {
     id: Token,
     owner: Owner,
     is_timed: bool,
-    is_read: bool,
+    /// Force unit access.
+    fua: bool,
+    op: Op,
+    stages: Stages,
+    stage: Stage,
+    /// All commands of the stage are issued.
+    is_issued: bool,
+    /// It is in the queue of waiting requests.
+    is_waiting: bool,
     /// Commands that have not ended.
-    left: usize,
-    /// First error of a command.
+    outstanding: usize,
+    /// Last write that its flush covers, once that is issued.
+    covered: u64,
     error: Option<BlockError>,
 }
 
+enum Op {
+    /// The buffer is away while its command is outstanding.
+    Read {
+        offset_bytes: u64,
+        into: Option<Buffer>,
+    },
+    Write {
+        offset_bytes: u64,
+        data: Arc<Buffer>,
+    },
+    Ranges(Ranges),
+    Flush,
+}
+
+/// Order of the commands of a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stages {
+    Body,
+    Flush,
+    /// A read with FUA from a LUN without DPOFUA.
+    FlushThenBody,
+    /// FUA of a range, and of a write to a LUN without DPOFUA.
+    BodyThenFlush,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Body,
+    Flush,
+}
+
+impl Stages {
+    /// Stages of a change of ranges.
+    fn of_change(fua: bool) -> Stages {
+        if fua { Stages::BodyThenFlush } else { Stages::Body }
+    }
+
+    fn first(self) -> Stage {
+        match self {
+            Stages::Body | Stages::BodyThenFlush => Stage::Body,
+            Stages::Flush | Stages::FlushThenBody => Stage::Flush,
+        }
+    }
+
+    fn after(self, stage: Stage) -> Option<Stage> {
+        match (self, stage) {
+            (Stages::FlushThenBody, Stage::Flush) => Some(Stage::Body),
+            (Stages::BodyThenFlush, Stage::Body) => Some(Stage::Flush),
+            _ => None,
+        }
+    }
+}
+
 impl Work {
-    pub(super) fn new(geometry: Geometry, limits: RangeLimits, buffers: Buffers) -> Work {
-        let (waiting, open, done) = (VecDeque::new(), HashMap::new(), VecDeque::new());
-        Work { geometry, limits, buffers, waiting, open, tags: 0, done }
+    pub(super) fn new(geometry: Geometry, limits: RangeLimits, cache: Cache, buffers: Buffers) -> Work {
+        Work {
+            geometry,
+            limits,
+            cache,
+            buffers,
+            depth: 1,
+            waiting: FairQueue::new(),
+            open: Slab::new(),
+            unflushed: Unflushed::default(),
+            done: VecDeque::new(),
+        }
+    }
+
+    /// Sets the maximum number of outstanding commands.
+    pub(super) fn set_depth(&mut self, commands: usize) {
+        self.depth = commands.max(1);
     }
 
     /// Takes a request that was checked.
     pub(super) fn submit(&mut self, request: BlockRequest) {
         let BlockRequest { id, owner, op, fua, is_timed } = request;
-        let is_read = matches!(&op, BlockOp::Read { .. });
-        let commands = match op {
-            BlockOp::Read { offset_bytes, into } => vec![self.geometry.read_with(offset_bytes, into, fua)],
+        // Without a volatile cache all is on the medium.
+        let fua = fua && self.cache.is_volatile;
+        let needs_flush = fua && !self.cache.has_fua;
+        let (op, stages) = match op {
+            BlockOp::Read { offset_bytes, into } => {
+                let stages = if needs_flush { Stages::FlushThenBody } else { Stages::Body };
+                (Op::Read { offset_bytes, into: Some(into) }, stages)
+            }
             BlockOp::Write { offset_bytes, data } => {
-                vec![self.geometry.write_with(offset_bytes, Arc::new(data), fua)]
+                let stages = if needs_flush { Stages::BodyThenFlush } else { Stages::Body };
+                (Op::Write { offset_bytes, data: Arc::new(data) }, stages)
             }
-            BlockOp::Flush => vec![self.geometry.flush()],
+            BlockOp::Flush => (Op::Flush, Stages::Flush),
             BlockOp::Composite(CompositeAction::Unmap(ranges)) => {
-                ranges.into_iter().flat_map(|range| self.unmaps(range)).collect()
+                let block_bytes = self.geometry.block_len_bytes();
+                let Some(ranges) = self.limits.unmap(ranges, block_bytes, &self.buffers) else {
+                    unreachable!("the profile of the device refuses it")
+                };
+                (Op::Ranges(ranges), Stages::of_change(fua))
             }
-            BlockOp::Composite(CompositeAction::Fill { span, pattern }) => self.write_sames(span, &pattern),
-            BlockOp::Composite(_) => unreachable!("the profile of the device refuses it"),
+            BlockOp::Composite(CompositeAction::Fill { span, pattern }) => {
+                (Op::Ranges(self.limits.fill(span, &pattern, &self.buffers)), Stages::of_change(fua))
+            }
+            BlockOp::Composite(_) | BlockOp::Extents { .. } => {
+                unreachable!("the profile of the device refuses it")
+            }
         };
-        self.tags += 1;
-        let open = Open { id, owner, is_timed, is_read, left: commands.len(), error: None };
-        if commands.is_empty() {
-            return self.done.push_back(open.completion(None, Instant::ZERO));
+        let is_empty = matches!(&op, Op::Ranges(ranges) if ranges.is_over());
+        let is_lost = matches!(op, Op::Flush) && self.unflushed.take_loss(owner);
+        let open = Open {
+            id,
+            owner,
+            is_timed,
+            fua,
+            op,
+            stages,
+            stage: stages.first(),
+            is_issued: false,
+            is_waiting: false,
+            outstanding: 0,
+            covered: 0,
+            error: is_lost.then(lost),
+        };
+        if is_empty || is_lost {
+            return self.done.push_back(open.completion(Instant::ZERO));
         }
-        self.open.insert(self.tags, open);
-        self.waiting.extend(commands.into_iter().map(|command| Request { tag: self.tags, ..command }));
+        let key = self.open.insert(open);
+        self.wait(key);
     }
 
-    /// Withdraws requests of which no command was issued.
+    /// Withdraws requests: those that were not begun, and the rest of those that take several commands. Issued commands
+    /// are not aborted.
     pub(super) fn cancel(&mut self, select: Select) {
-        let mut waiting: HashMap<u64, usize> = HashMap::new();
-        self.waiting.iter().for_each(|request| *waiting.entry(request.tag).or_default() += 1);
-        let is_withdrawn = |request: &Request| {
-            let open = self.open.get(&request.tag);
-            let is_selected = open.is_some_and(|open| select.has(open.owner, open.id));
-            is_selected && open.map(|open| open.left) == waiting.get(&request.tag).copied()
+        let owner = match select {
+            Select::One(owner, _) | Select::Owner(owner) => owner,
         };
-        let all = std::mem::take(&mut self.waiting);
-        let (withdrawn, left): (VecDeque<_>, VecDeque<_>) = all.into_iter().partition(is_withdrawn);
-        self.waiting = left;
-        for Request { tag, body, .. } in withdrawn {
-            // The first of several commands completes the request.
-            if let Some(mut found) = self.open.remove(&tag) {
-                found.error = Some(BlockError::new(ErrorKind::Cancelled, "its request was withdrawn"));
-                let read = if let Body::Read(buffer) = body { Some(buffer) } else { None };
-                self.done.push_back(found.completion(read, Instant::ZERO));
-            }
+        let open = &self.open;
+        let is_selected = |open: &Open| select.has(open.owner, open.id);
+        let mut keys = self.waiting.take_of(owner.0, |key| is_selected(&open[*key]));
+        let goes_on = |open: &Open| !open.is_waiting && open.has_more();
+        let begun = open.iter().filter(|(_, open)| is_selected(open) && goes_on(open));
+        keys.extend(begun.map(|(key, _)| key));
+        for key in keys {
+            self.open[key].is_waiting = false;
+            let error = BlockError::new(ErrorKind::Cancelled, "its request was withdrawn");
+            self.stop(key, error, Instant::ZERO);
         }
     }
 
     /// Completes all requests with the error that ended the session.
     pub(super) fn fail(&mut self, error: &BlockError) {
-        self.waiting.clear();
-        let done = self.open.drain().map(|(_, mut open)| {
+        self.waiting = FairQueue::new();
+        let done = self.open.drain().map(|mut open| {
             open.error.get_or_insert_with(|| error.clone());
-            open.completion(None, Instant::ZERO)
+            open.completion(Instant::ZERO)
         });
         self.done.extend(done);
     }
 
-    fn unmaps(&self, range: ByteRange) -> Vec<Request> {
-        let Some(limits) = self.limits.unmap else { return Vec::new() };
-        let block = u64::from(limits.block_len_bytes);
-        let (mut lba, end_lba) = (range.offset_bytes / block, (range.offset_bytes + range.len_bytes) / block);
-        let mut commands = Vec::new();
-        while lba < end_lba {
-            let blocks = limits.blocks_at(lba, end_lba);
-            commands.push(self.geometry.unmap(lba * block, blocks, &self.buffers));
-            lba += u64::from(blocks);
+    /// Queues a request with a command to issue.
+    fn wait(&mut self, key: usize) {
+        let open = &mut self.open[key];
+        if !std::mem::replace(&mut open.is_waiting, true) {
+            self.waiting.push(open.owner.0, open.cost_bytes(), key);
         }
-        commands
     }
 
-    /// Pattern of one block for the whole range, at most the limit a command.
-    fn write_sames(&self, range: ByteRange, pattern: &[u8]) -> Vec<Request> {
-        let block_bytes = self.geometry.block_len_bytes() as usize;
-        let mut block = self.buffers.take(block_bytes);
-        block.copy_from_slice(pattern);
-        let block = Arc::new(block);
-        let most_bytes = u64::from(self.limits.write_same_blocks) * block_bytes as u64;
-        let mut commands = Vec::new();
-        let mut done_bytes = 0;
-        while done_bytes < range.len_bytes {
-            let len_bytes = (range.len_bytes - done_bytes).min(most_bytes);
-            let blocks = (len_bytes / block_bytes as u64) as u32;
-            let offset_bytes = range.offset_bytes + done_bytes;
-            commands.push(self.geometry.write_same(offset_bytes, blocks, Arc::clone(&block)));
-            done_bytes += len_bytes;
+    /// Issues no more commands of a request, which completes with an error when those outstanding have ended.
+    fn stop(&mut self, key: usize, error: BlockError, ended_at: Instant) {
+        let open = &mut self.open[key];
+        // A request that was withdrawn may still fail.
+        if open.error.as_ref().is_none_or(|found| found.kind == ErrorKind::Cancelled) {
+            open.error = Some(error);
         }
-        commands
+        open.is_issued = true;
+        if std::mem::take(&mut open.is_waiting) {
+            self.waiting.take_of(open.owner.0, |waiting| *waiting == key);
+        }
+        if open.outstanding == 0 {
+            self.complete(key, ended_at);
+        }
+    }
+
+    /// Goes on with a request of which a command has ended.
+    fn go_on(&mut self, key: usize, ended_at: Instant) {
+        let open = &mut self.open[key];
+        if !open.is_issued {
+            return self.wait(key);
+        }
+        if open.outstanding > 0 {
+            return;
+        }
+        match open.stages.after(open.stage) {
+            Some(stage) if open.error.is_none() => {
+                (open.stage, open.is_issued) = (stage, false);
+                self.wait(key);
+            }
+            _ => self.complete(key, ended_at),
+        }
+    }
+
+    fn complete(&mut self, key: usize, ended_at: Instant) {
+        let open = self.open.remove(key);
+        if self.cache.is_volatile && open.is_change() && !open.fua && open.error.is_none() {
+            self.unflushed.wrote(open.owner);
+        }
+        self.done.push_back(open.completion(ended_at));
+    }
+
+    /// The target may have lost its cache. Open flushes fail if acknowledged writes are lost; requests of which a part
+    /// was executed begin again.
+    fn lose(&mut self) {
+        if !self.cache.is_volatile {
+            return;
+        }
+        let is_lost = self.unflushed.lose();
+        let mut again = Vec::new();
+        for (key, open) in &mut self.open {
+            if open.error.is_some() {
+                continue;
+            }
+            if let Op::Ranges(ranges) = &mut open.op {
+                ranges.restart();
+            }
+            match (&open.op, open.stage) {
+                (Op::Flush, _) if is_lost => {
+                    let covered = if open.is_issued { open.covered } else { self.unflushed.last() };
+                    self.unflushed.reported(open.owner, covered);
+                    open.error = Some(lost());
+                }
+                (Op::Ranges(_), _) | (Op::Write { .. }, Stage::Flush) => {
+                    (open.stage, open.is_issued) = (Stage::Body, false);
+                    if open.outstanding < RANGE_COMMANDS {
+                        again.push(key);
+                    }
+                }
+                _ => {}
+            }
+        }
+        again.into_iter().for_each(|key| self.wait(key));
     }
 }
 
+/// Error of a flush after a loss of the target's cache.
+fn lost() -> BlockError {
+    let text = "the target lost its cache, with writes that it had acknowledged; write them again";
+    BlockError::new(ErrorKind::Lost, text)
+}
+
 impl Open {
-    fn completion(self, read: Option<block::Buffer>, ended_at: Instant) -> BlockCompletion {
-        let Open { id, owner, is_timed, is_read, error, .. } = self;
+    /// Returns true if there is another command after those that are outstanding.
+    fn has_more(&self) -> bool {
+        !self.is_issued || self.stages.after(self.stage).is_some()
+    }
+
+    fn is_change(&self) -> bool {
+        matches!(self.op, Op::Write { .. } | Op::Ranges(_))
+    }
+
+    /// Cost of the next command to other owners: the bytes that it moves. One that moves none may take as long as a
+    /// flush.
+    fn cost_bytes(&self) -> u64 {
+        match (&self.op, self.stage) {
+            (Op::Read { into: Some(into), .. }, Stage::Body) => into.len() as u64,
+            (Op::Write { data, .. }, Stage::Body) => data.len() as u64,
+            _ => FLUSH_COST_BYTES,
+        }
+    }
+
+    /// Makes the next command.
+    fn command(&mut self, geometry: Geometry, has_fua: bool, buffers: &Buffers) -> Option<Request> {
+        self.is_issued = true;
+        if self.stage == Stage::Flush {
+            return Some(geometry.flush());
+        }
+        let fua = self.fua && has_fua;
+        match &mut self.op {
+            Op::Read { offset_bytes, into } => Some(geometry.read_with(*offset_bytes, into.take()?, fua)),
+            Op::Write { offset_bytes, data } => {
+                Some(geometry.write_with(*offset_bytes, Arc::clone(data), fua))
+            }
+            Op::Ranges(ranges) => {
+                let request = ranges.next(geometry, buffers);
+                self.is_issued = ranges.is_over();
+                request
+            }
+            Op::Flush => None,
+        }
+    }
+
+    fn completion(self, ended_at: Instant) -> BlockCompletion {
+        let Open { id, owner, is_timed, op, error, .. } = self;
+        let (is_read, read) = match op {
+            Op::Read { into, .. } => (true, into),
+            _ => (false, None),
+        };
         let result = match error {
             None => Ok(()),
             Some(error) if is_read => Err(OperationError::Read(error)),
             Some(error) => Err(OperationError::Write(error)),
         };
         let ended_at = is_timed.then_some(ended_at).filter(|at| *at > Instant::ZERO);
-        BlockCompletion { id, owner, result, read, ended_at }
+        BlockCompletion { id, owner, result, read, extents: Vec::new(), ended_at }
     }
 }
 
@@ -165,26 +375,52 @@ impl Workload for Work {
     type Error = Error;
 
     fn depth(&self) -> Option<usize> {
-        Some(OUTSTANDING_MAX)
+        Some(self.depth)
     }
 
     fn next(&mut self, _now: Instant) -> Option<Request> {
-        self.waiting.pop_front()
+        while let Some(key) = self.waiting.pop() {
+            let open = &mut self.open[key];
+            open.is_waiting = false;
+            if open.stage == Stage::Flush {
+                open.covered = self.unflushed.last();
+            }
+            let request = open.command(self.geometry, self.cache.has_fua, &self.buffers);
+            debug_assert!(request.is_some(), "only a request with a command waits");
+            let Some(request) = request else { continue };
+            open.outstanding += 1;
+            if !open.is_issued && open.outstanding < RANGE_COMMANDS {
+                open.is_waiting = true;
+                self.waiting.push_front(open.owner.0, open.cost_bytes(), key);
+            }
+            return Some(Request { tag: key as u64, ..request });
+        }
+        None
     }
 
     fn done(&mut self, completed: Completed) -> Result<(), Error> {
-        let name = completed.request.name();
+        let (name, is_flush) = (completed.request.name(), completed.request.is_flush());
         let Completed { request: Request { tag, body, .. }, result, completed: ended_at, .. } = completed;
-        let Some(open) = self.open.get_mut(&tag) else { return Ok(()) };
-        if let Err(failure) = result {
-            open.error.get_or_insert_with(|| of_command(name, &failure));
+        let key = tag as usize;
+        let Some(open) = self.open.get_mut(key) else { return Ok(()) };
+        open.outstanding -= 1;
+        if let (Op::Read { into, .. }, Body::Read(buffer)) = (&mut open.op, body) {
+            *into = Some(buffer);
         }
-        open.left -= 1;
-        if open.left == 0
-            && let Some(open) = self.open.remove(&tag)
-        {
-            let read = if let Body::Read(buffer) = body { Some(buffer) } else { None };
-            self.done.push_back(open.completion(read, ended_at));
+        match result {
+            Ok(()) => {
+                if is_flush {
+                    self.unflushed.flushed(open.covered);
+                }
+                self.go_on(key, ended_at);
+            }
+            Err(failure) => {
+                let is_deferred = is_deferred(&failure);
+                self.stop(key, of_command(name, &failure), ended_at);
+                if is_deferred {
+                    self.lose();
+                }
+            }
         }
         Ok(())
     }
@@ -193,136 +429,16 @@ impl Workload for Work {
     fn is_over(&self, _now: Instant) -> bool {
         false
     }
+
+    fn reconnected(&mut self) {
+        self.lose();
+    }
+}
+
+/// Returns true if the sense data are about an earlier command, which had been acknowledged (SPC-5 section 4.4.7).
+fn is_deferred(failure: &Failure) -> bool {
+    failure.sense.is_some_and(|sense| sense.deferred)
 }
 
 #[cfg(test)]
-mod tests {
-    use block::Buffer;
-    use wire::scsi::{BlockForm, Cdb, Sense, Status, parse_unmap};
-
-    use super::*;
-    use crate::error::Failure;
-
-    fn work() -> Work {
-        let unmap = UnmapLimits {
-            block_len_bytes: 512,
-            blocks_max: 1000,
-            granularity_blocks: 8,
-            alignment_blocks: 0,
-        };
-        let limits = RangeLimits { unmap: Some(unmap), write_same_blocks: 4000 };
-        Work::new(Geometry::of(512, BlockForm::Sixteen), limits, Buffers::new(1 << 20))
-    }
-
-    fn submit(work: &mut Work, owner: u64, id: u64, op: BlockOp) {
-        work.submit(BlockRequest { id: Token(id), owner: Owner(owner), op, fua: false, is_timed: true });
-    }
-
-    fn buffer(len: usize) -> Buffer {
-        Buffers::new(0).take(len)
-    }
-
-    /// Issues all commands and ends them; the one with this number fails.
-    fn run(work: &mut Work, failing: Option<usize>) -> Vec<Cdb> {
-        let mut found = Vec::new();
-        while let Some(request) = work.next(Instant::ZERO) {
-            found.push(request.cdb);
-            let failure = Failure {
-                status: Status::CHECK_CONDITION,
-                response: 0,
-                sense: Some(Sense::WRITE_ERROR),
-                short_bytes: None,
-                overflow_bytes: None,
-            };
-            let result = if failing == Some(found.len()) { Err(failure) } else { Ok(()) };
-            let at = Instant::from_nanos(found.len() as u64);
-            let completed = Completed { request, issued: at, completed: at, transferred_bytes: 0, result };
-            work.done(completed).unwrap();
-        }
-        found
-    }
-
-    #[test]
-    fn a_range_takes_as_many_commands_as_the_limits_want_and_completes_once() {
-        let mut work = work();
-        let span = ByteRange { offset_bytes: 512, len_bytes: 9000 * 512 };
-        submit(&mut work, 1, 1, BlockOp::Composite(CompositeAction::Fill { span, pattern: vec![7; 512] }));
-        let same = |lba, blocks| Cdb::WriteSame {
-            form: BlockForm::Sixteen,
-            lba,
-            blocks,
-            unmap: false,
-            no_data: false,
-        };
-        assert_eq!(run(&mut work, None), [same(1, 4000), same(4001, 4000), same(8001, 1000)]);
-        let done = work.done.pop_front().unwrap();
-        assert_eq!((done.id, done.result), (Token(1), Ok(())));
-        assert_eq!((done.ended_at, work.done.len()), (Some(Instant::from_nanos(3)), 0));
-
-        let span = ByteRange { offset_bytes: 512, len_bytes: 2000 * 512 };
-        submit(&mut work, 1, 2, BlockOp::Composite(CompositeAction::Unmap(vec![span])));
-        let mut lists = Vec::new();
-        for request in &work.waiting {
-            let Body::Write(list) = &request.body else { panic!("no parameter list") };
-            lists.extend(parse_unmap(list).unwrap().iter().map(|range| (range.lba, range.blocks)));
-        }
-        assert_eq!(lists, [(1, 999), (1000, 1000), (2000, 1)]);
-        run(&mut work, Some(2));
-        let done = work.done.pop_front().unwrap();
-        let Err(OperationError::Write(error)) = done.result else { panic!("{done:?}") };
-        assert_eq!((error.kind, work.done.len()), (ErrorKind::Medium, 0));
-    }
-
-    #[test]
-    fn nothing_to_unmap_is_done_at_once() {
-        let mut work = work();
-        submit(&mut work, 1, 1, BlockOp::Composite(CompositeAction::Unmap(Vec::new())));
-        assert_eq!(work.done.pop_front().map(|done| done.result), Some(Ok(())));
-    }
-
-    #[test]
-    fn requests_without_an_issued_command_are_withdrawn() {
-        let mut work = work();
-        let span = ByteRange { offset_bytes: 0, len_bytes: 9000 * 512 };
-        let fill = || BlockOp::Composite(CompositeAction::Fill { span, pattern: vec![7; 512] });
-        submit(&mut work, 1, 1, fill());
-        submit(&mut work, 1, 2, fill());
-        submit(&mut work, 1, 3, BlockOp::Read { offset_bytes: 0, into: buffer(512) });
-        submit(&mut work, 2, 1, BlockOp::Write { offset_bytes: 0, data: buffer(512) });
-        let begun = work.next(Instant::ZERO).unwrap();
-        work.cancel(Select::Owner(Owner(1)));
-        let mut withdrawn: Vec<_> =
-            work.done.drain(..).map(|done| (done.id.0, done.read.is_some(), done.result)).collect();
-        withdrawn.sort_by_key(|(id, ..)| *id);
-        let cancelled = |result: &Result<(), OperationError>| matches!(result, Err(OperationError::Read(error) | OperationError::Write(error)) if error.kind == ErrorKind::Cancelled);
-        assert!(withdrawn.iter().all(|(_, _, result)| cancelled(result)), "{withdrawn:?}");
-        assert_eq!(
-            withdrawn.iter().map(|(id, has_read, _)| (*id, *has_read)).collect::<Vec<_>>(),
-            [(2, false), (3, true)]
-        );
-        assert_eq!(begun.tag, 1);
-        assert_eq!(
-            run(&mut work, None).len(),
-            3,
-            "the rest of the one that was begun, and the other owner's"
-        );
-    }
-
-    #[test]
-    fn the_end_of_the_session_completes_everything() {
-        let mut work = work();
-        submit(&mut work, 1, 1, BlockOp::Flush);
-        submit(&mut work, 1, 2, BlockOp::Read { offset_bytes: 0, into: buffer(512) });
-        let _issued = work.next(Instant::ZERO).unwrap();
-        work.fail(&BlockError::new(ErrorKind::TimedOut, "gave up"));
-        let kinds = work.done.iter().map(|done| match &done.result {
-            Err(OperationError::Read(error)) => (true, error.kind),
-            Err(OperationError::Write(error)) => (false, error.kind),
-            other => panic!("{other:?}"),
-        });
-        let mut kinds: Vec<_> = kinds.collect();
-        kinds.sort_by_key(|(is_read, _)| *is_read);
-        assert_eq!(kinds, [(false, ErrorKind::TimedOut), (true, ErrorKind::TimedOut)]);
-        assert!(work.next(Instant::ZERO).is_none());
-    }
-}
+mod tests;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use thiserror::Error;
 use wire::scsi::Sense;
 
-use super::kept::KeptError;
-use super::label::LabelError;
+use super::persistent::reservation_file::KeptError;
+use super::persistent::store_identity::LabelError;
 use super::spec::{LUNS_MAX, LunSpec};
 use block::{FaultRule, MemoryError, OpenError};
 

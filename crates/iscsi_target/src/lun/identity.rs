@@ -2,7 +2,7 @@
 //! (serial number).
 //!
 //! The identity is random, so that no two LUNs of any two targets share one, and is kept with the store: see
-//! `label.rs`. An operator may set it: `serial=` and `naa=`.
+//! `persistent/store_identity.rs`. An operator may set it: `serial=` and `naa=`.
 
 use std::fmt;
 use std::str::FromStr;

@@ -22,7 +22,7 @@ use block::{Delay, Delays, FaultRule, OptionError, nearest_of, not};
 use event::BitRate;
 
 use super::identity::{Naa, Serial};
-use super::spec::Source;
+use super::source::Source;
 
 /// Options of a LUN.
 #[derive(Clone, PartialEq, Default, Debug)]

@@ -1,7 +1,7 @@
 //! Reservations of a LUN: RESERVE and RELEASE (SPC-2 section 5.5.1) and persistent reservations (SPC-4 section 5.12).
 //!
 //! Persistent registrations belong to an initiator port, so they outlive its sessions. The last registration decides
-//! about persistence over a restart of the target (APTPL, see `kept.rs`). Changes return unit attentions for ports.
+//! about persistence over a restart of the target (APTPL, see `persistent/`). Changes return unit attentions for ports.
 //!
 //! A change that is to be kept comes into force when it is on stable storage, and is dropped if it cannot be written.
 //! Later changes build on a pending one, and fail with it.
@@ -16,7 +16,7 @@ use wire::scsi::{
 
 use super::attention::{Attention, Nexus, Port};
 use super::error::ReserveError;
-use super::kept::{Kept, Version};
+use super::persistent::reservation_file::{Kept, Version};
 
 /// Access that a command needs to a LUN (SPC-4 table 66, SBC-4 table 13).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,6 +12,7 @@ use event::{Bytes, ParseError};
 use thiserror::Error;
 
 use super::options::Options;
+use super::source::{KINDS, Source};
 
 /// Most LUNs of a target: the range of the peripheral device addressing method (SAM-5 4.7.7.2).
 pub const LUNS_MAX: usize = 256;
@@ -23,31 +24,6 @@ pub struct LunSpec {
     pub source: Source,
     /// Options behind the place.
     pub options: Options,
-}
-
-/// Source of the bytes of a LUN.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Source {
-    /// `memory:SIZE`: zeros at first, gone with the process.
-    Memory {
-        /// Size of the memory.
-        len: Bytes,
-    },
-    /// `null:SIZE`: reads return zeros, writes are discarded.
-    Null {
-        /// Reported size.
-        len: Bytes,
-    },
-    /// `file:PATH`: an existing file.
-    File {
-        /// The file.
-        path: PathBuf,
-    },
-    /// `block:PATH`: a block device.
-    Block {
-        /// The device.
-        path: PathBuf,
-    },
 }
 
 /// Reason for which a LUN specification could not be read.
@@ -88,25 +64,6 @@ pub enum SpecError {
         /// Cause: the option is not valid.
         source: OptionError,
     },
-}
-
-const KINDS: [&str; 4] = ["memory", "null", "file", "block"];
-
-impl Source {
-    /// The word before the colon.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Source::Memory { .. } => KINDS[0],
-            Source::Null { .. } => KINDS[1],
-            Source::File { .. } => KINDS[2],
-            Source::Block { .. } => KINDS[3],
-        }
-    }
-
-    /// Returns true if the contents end with the process.
-    pub fn is_volatile(&self) -> bool {
-        matches!(self, Source::Memory { .. } | Source::Null { .. })
-    }
 }
 
 impl FromStr for LunSpec {

@@ -3,8 +3,8 @@
 use block::{Composite, CompositeAction};
 use wire::scsi::{BlockForm, ByteCheck, Sense};
 
+use super::outcome::{Outcome, whole};
 use super::transfer::{Blocks, checked, must_reach_medium, refuse_if_protected};
-use super::{Outcome, whole};
 use crate::lun::Lun;
 
 /// Most blocks of a COMPARE AND WRITE: the range of its one-byte field.

@@ -5,8 +5,8 @@
 
 use wire::scsi::{BlockDescriptor, DataError, ModeForm, ModePage, ModeParameters, PageControl, Sense};
 
+use super::outcome::{Outcome, whole};
 use super::transfer::flush;
-use super::{Outcome, whole};
 use crate::lun::{Lun, Nexus, Settings};
 
 /// Fields of a MODE SENSE command; see `wire::scsi::Cdb::ModeSense`.

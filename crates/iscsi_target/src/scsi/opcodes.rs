@@ -176,7 +176,7 @@ fn usage(command: &Command) -> Vec<u8> {
     usage
 }
 
-/// REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS data: the functions of the serving loop (`serve/manage.rs`).
+/// REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS data; `serve/session/task_management.rs` executes the functions.
 pub(super) fn task_management(extended: bool) -> Vec<u8> {
     const ABORT_TASK: u8 = 0x80;
     const ABORT_TASK_SET: u8 = 0x40;

@@ -6,8 +6,8 @@
 use block::{ByteRange, Composite, CompositeAction};
 use wire::scsi::{BlockForm, LbaStatus, Sense, parse_unmap};
 
+use super::outcome::{Outcome, whole};
 use super::transfer::{Blocks, must_reach_medium, refuse_if_protected, within};
-use super::{Outcome, whole};
 use crate::lun::Lun;
 
 /// MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT.

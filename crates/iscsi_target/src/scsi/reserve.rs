@@ -1,12 +1,12 @@
 //! PERSISTENT RESERVE IN and OUT: SPC-4 sections 6.15 and 6.16. Rights are the LUN's (`lun/reservation.rs`).
 //!
 //! Not done: registering others (SPEC_I_PT), and REGISTER AND MOVE; REPORT CAPABILITIES says so. APTPL keeps
-//! reservations over a restart of the target in `lun/kept.rs`, if the LUN has a file for them.
+//! reservations over a restart of the target in `lun/persistent/reservation_file.rs`, if the LUN has a file for them.
 
 use wire::scsi::{ReservationType, ReserveCapabilities, ReserveIn, ReserveOut, ReserveParameters, Sense};
 
 use super::inquiry::RELATIVE_PORT;
-use super::{Outcome, whole};
+use super::outcome::{Outcome, whole};
 use crate::lun::{Lun, Nexus, Request, ReserveError, Reserved};
 
 /// Reservations are of the whole LUN.

@@ -6,7 +6,7 @@
 use block::{ByteRange, TRANSFER_MAX_BYTES};
 use wire::scsi::{BlockForm, Sense};
 
-use super::{Outcome, Transfer};
+use super::outcome::{Outcome, Transfer};
 use crate::lun::Lun;
 
 /// Blocks that a command names.

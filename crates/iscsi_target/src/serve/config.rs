@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use control::Choice;
 use engine::trace::Sampling;
-use engine::{Course, Pacing};
+use engine::{CongestionControl, Course, Pacing};
 use proto::discovery::TargetAddress;
 use proto::login::ChapTarget;
 use proto::params::Digest;
@@ -43,8 +43,8 @@ pub struct Config {
     pub initiators: InitiatorRights,
     /// Digests that connections may negotiate, the preferred one first; see [`Wishes`](proto::params::Wishes).
     pub digests: &'static [Digest],
-    /// Congestion control of the connections; the system default if `None`.
-    pub congestion: Option<String>,
+    /// Congestion control of the connections.
+    pub congestion: CongestionControl,
     /// Policy that controls sending.
     pub policy: Choice,
     /// Pacing of each connection.
@@ -92,7 +92,7 @@ impl Config {
 
     /// Policy and pacing of the connections.
     pub(super) fn course(&self) -> Course {
-        Course { policy: self.policy, pacing: self.pacing }
+        Course { policy: self.policy, pacing: self.pacing, may_change: self.congestion.may_change() }
     }
 
     /// The largest command window that a session may have.

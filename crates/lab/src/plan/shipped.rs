@@ -36,6 +36,7 @@ pub const SHIPPED: &[Shipped] = &[
     Shipped { name: "neighbour", text: include_str!("../../../../experiments/neighbour.toml") },
     Shipped { name: "doctor-matrix", text: include_str!("../../../../experiments/doctor-matrix.toml") },
     Shipped { name: "gaps", text: include_str!("../../../../experiments/gaps.toml") },
+    Shipped { name: "loss", text: include_str!("../../../../experiments/loss.toml") },
     Shipped { name: "longfat", text: include_str!("../../../../experiments/longfat.toml") },
 ];
 

@@ -2,11 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::rtnetlink::attributes;
-use crate::tcp_info::{self, TcpInfo};
+use crate::device::rtnetlink::attributes;
+use crate::socket::tcp_info::{self, TcpInfo};
 
-use super::question::{Family, ID_BYTES};
-use super::{Bbr, Found, Memory, SocketId};
+use super::connection::{Bbr, Found, ID_BYTES, Memory, SocketId};
+use super::question::Family;
 
 /// Family, state, timer, retransmissions; the id; expiry, queues, user, inode.
 const HEADER_BYTES: usize = 4 + ID_BYTES + 20;
@@ -93,7 +93,7 @@ fn word(bytes: &[u8]) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rtnetlink::attribute;
+    use crate::device::rtnetlink::attribute;
 
     /// A response for a connection from 198.18.0.1:40000 to 198.18.0.2:3260, as IPv4 or IPv4-mapped IPv6.
     fn answer(family: Family, info: &[u8]) -> Vec<u8> {

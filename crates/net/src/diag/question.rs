@@ -1,13 +1,11 @@
 //! Requests of sock_diag(7): `struct inet_diag_req_v2` of linux/inet_diag.h, with a filter in searches.
 
-use crate::rtnetlink::{NLM_F_DUMP, NLM_F_REQUEST, attribute, message};
+use crate::device::rtnetlink::{NLM_F_DUMP, NLM_F_REQUEST, attribute, message};
 
-use super::SocketId;
+use super::connection::{ID_BYTES, SocketId};
 
 /// Message type of a request and of its response.
 pub(super) const SOCK_DIAG_BY_FAMILY: u16 = 20;
-/// `struct inet_diag_sockid`: ports, addresses, interface, cookie.
-pub(super) const ID_BYTES: usize = 48;
 
 /// Mask of the TCP states ESTABLISHED, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT.
 pub(super) const STANDING: u32 = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8;

@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use crate::rtnetlink::KERNEL;
+use crate::device::rtnetlink::KERNEL;
 
 /// Buffer size; a response about one socket has some hundred bytes.
 const ANSWER_BYTES: usize = 2048;

@@ -73,7 +73,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::wait;
+    use crate::polling::wait;
 
     #[test]
     fn datagrams_over_loopback_have_both_stamps() {

@@ -14,8 +14,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-use crate::interface;
-use crate::packet_ring::set;
+use crate::device::interface;
+use crate::device::packet_ring::set;
 use crate::stamps::Stamp;
 use crate::syscall::check;
 
@@ -292,9 +292,9 @@ fn bound_to(socket: &OwnedFd) -> io::Result<libc::sockaddr_ll> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interface::{Setting, set_up};
+    use crate::device::interface::{Setting, set_up};
+    use crate::device::tun::Tun;
     use crate::namespace::Namespace;
-    use crate::tun::Tun;
 
     fn listen(name: &str) -> Tap {
         let listening = Listening {

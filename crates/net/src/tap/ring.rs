@@ -6,8 +6,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::mapping::Mapping;
-use crate::packet_ring::set;
+use crate::device::packet_ring::set;
+use crate::memory::mapping::Mapping;
 use crate::stamps::Stamp;
 
 /// Size of a block. At 150 000 headers a second one fills in 38 ms, so that a wake-up for each costs little; the

@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use event::Instant;
 
-use crate::limits;
+use crate::process::limits;
 
 pub use point::{BlockKind, BlockPoint, Happened, Point, TcpPoint};
 use point::{KNOWN, Reader};
@@ -144,7 +144,9 @@ mod tests {
             Ok(tracer) => tracer,
             Err(error) => {
                 println!("skipped: what_tcp_does_on_loopback_is_seen_or_the_refusal_is_said: {error}");
-                assert!(!crate::user::is_privileged() || matches!(error, TracingError::Failed { .. }));
+                assert!(
+                    !crate::namespace::user::is_privileged() || matches!(error, TracingError::Failed { .. })
+                );
                 return;
             }
         };

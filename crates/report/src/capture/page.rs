@@ -22,7 +22,7 @@ const PACKETS: &str = "Packets from the middle of the busiest connection. The ta
                        arrived is not known. Drag to zoom, from seconds to microseconds; point at an arrow for the PDUs and \
                        bytes in it.";
 const GAPS: &str = "Time between a packet and the one before, of the direction that carried most, from its first packets on: where it \
-                    was sent and where it was received, if the capture shows both. docs/reference/gaps.md says how causes are told apart.";
+                    was sent and where it was received, if the capture shows both. docs/reference/gaps.md says how causes are distinguished.";
 const EVENTS: &str = "Refusals, errors, aborts, ends of sessions, and reports of packets that did not arrive, by kind; times since the \
                       first packet. docs/reference/analyze.md says where each comes from.";
 const TIME: &str = "Every stretch between two packets of a connection is somebody's; docs/reference/analyze.md says how it is told.";

@@ -13,7 +13,7 @@ pub(super) fn sentences(repeat: &Repeat, op: &str) -> Vec<String> {
     };
     let sentence = |DeviceFlight { device: (major, minor), flight, residence }: &DeviceFlight| {
         Some(format!(
-            "Below the store: block device {major}:{minor} did {} {op}s in the window, whoever asked for them, {} each, \
+            "Below the store: block device {major}:{minor} did {} {op}s in the window, of all programs, {} each, \
              {} inside on average. The store did {}, {} each, {} inside.",
             fixed(flight.completed as f64, 0),
             duration((*residence)?.mean_s),

@@ -66,7 +66,7 @@ pub(super) fn verdicts(body: &str) -> String {
         return String::new();
     }
     let text = "What limits each load, what shows it, what to change, and what that would gain; cells that the same thing \
-                limits are one line. Found in the tables of the first valid repeat, as docs/reference/doctor.md tells.";
+                limits are one line. Found in the tables of the first valid repeat, see docs/reference/doctor.md.";
     section("verdicts", "What limits", text, body)
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use engine::Pacing;
+use engine::{CongestionControl, Pacing};
 use event::{Host, Instant, SocketSample};
 use net::{EndSignals, Events, Interest, Poll, clock, tcp};
 use tables::Recorder;
@@ -19,7 +19,7 @@ use super::message::{Greeting, Hello, Trailer};
 use crate::error::StreamError;
 use crate::flow::sink::ByteSink;
 use crate::flow::source::ByteSource;
-use crate::flow::transfer::{Flow, FlowSetup, Role, StreamProgress};
+use crate::flow::transfer::{Flow, FlowSetup, Role, StreamProgress, course};
 use crate::limits::host::HostLimits;
 use crate::socket::{pin, table, write_message};
 use crate::spec::{SOURCE_BYTES, STREAMS_MAX};
@@ -37,8 +37,8 @@ const WAITING_MAX: usize = 2 * STREAMS_MAX as usize;
 
 /// Settings of the far end.
 pub struct ServeOptions<'a> {
-    /// Congestion control of the connections; the system's if `None`.
-    pub congestion: Option<&'a str>,
+    /// Congestion control of the connections.
+    pub congestion: &'a CongestionControl,
     /// Pacing of a sender at this end.
     pub pacing: Pacing,
     /// CPUs for the threads, in turn; empty for no pinning.
@@ -254,7 +254,7 @@ fn serve_one(
     table: Option<&Mutex<Recorder<SocketSample>>>,
 ) -> Result<(), StreamError> {
     let Arrival { mut stream, hello, .. } = arrival;
-    tcp::prepare(&stream, options.congestion)?;
+    tcp::prepare(&stream, options.congestion.name())?;
     pin(options.pins, hello.number)?;
     // Not zero: pages of zeros are all the same one.
     let buffer = if hello.reverse { vec![0x5a; SOURCE_BYTES] } else { Vec::new() };
@@ -276,7 +276,8 @@ fn serve_one(
         signals: Some(signals),
         warmup: Duration::ZERO,
         time: hello.time,
-        pacing: options.pacing,
+        course: course(options.pacing, options.congestion),
+        notice: options.notice,
         table,
     };
     let mut flow = Flow::new(stream, setup, &silent)?;

@@ -16,7 +16,7 @@ use super::message::{Greeting, Hello, Trailer};
 use crate::error::StreamError;
 use crate::flow::sink::ByteSink;
 use crate::flow::source::ByteSource;
-use crate::flow::transfer::{Flow, FlowSetup, Role, StreamProgress};
+use crate::flow::transfer::{Flow, FlowSetup, Role, StreamProgress, course};
 use crate::limits::ceiling::Forecast;
 use crate::limits::host::HostLimits;
 use crate::report::{FinishedStream, StreamReport};
@@ -159,7 +159,8 @@ fn transfer(
         signals: None,
         warmup: spec.warmup,
         time: spec.time,
-        pacing: options.pacing,
+        course: course(options.pacing, &options.congestion),
+        notice: options.notice,
         table,
     };
     let mut flow = Flow::new(stream, setup, progress)?;

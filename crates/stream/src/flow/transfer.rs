@@ -6,7 +6,9 @@ use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use engine::{Course, Moved, Pacing, SAMPLE_EVERY, Service, Steering, Turn, Work, socket_sample};
+use engine::{
+    CongestionControl, Course, Moved, Pacing, SAMPLE_EVERY, Service, Steering, Turn, Work, socket_sample,
+};
 use event::{Host, Instant, Sink, SocketSample, Steered};
 use net::{EndSignals, Interest, Poll, Ready, TcpInfo, clock, tcp_info};
 use tables::Recorder;
@@ -47,10 +49,17 @@ pub(crate) struct FlowSetup<'a> {
     pub(crate) warmup: Duration,
     /// Duration.
     pub(crate) time: Duration,
-    /// Pacing of a sender.
-    pub(crate) pacing: Pacing,
+    /// Pacing and permissions of a sender.
+    pub(crate) course: Course,
+    /// Receiver of messages for people.
+    pub(crate) notice: fn(&str),
     /// Table of samples, shared by all streams.
     pub(crate) table: Option<&'a Mutex<Recorder<SocketSample>>>,
+}
+
+/// Policy of a stream: the default one, with the user's pacing and congestion control.
+pub(crate) fn course(pacing: Pacing, congestion: &CongestionControl) -> Course {
+    Course { pacing, may_change: congestion.may_change(), ..Course::default() }
 }
 
 /// Progress of a stream.
@@ -92,6 +101,12 @@ struct CountedSpan {
     last: (Instant, u64),
 }
 
+/// Functions of the caller for progress and messages.
+struct Output<'a> {
+    progress: &'a dyn Fn(StreamProgress),
+    notice: fn(&str),
+}
+
 /// A flow at work.
 pub(crate) struct Flow<'a> {
     poll: Poll,
@@ -110,7 +125,7 @@ pub(crate) struct Flow<'a> {
     moved: Instant,
     is_ready: bool,
     is_over: bool,
-    progress: &'a dyn Fn(StreamProgress),
+    output: Output<'a>,
 }
 
 impl<'a> Flow<'a> {
@@ -120,7 +135,7 @@ impl<'a> Flow<'a> {
         setup: FlowSetup<'a>,
         progress: &'a dyn Fn(StreamProgress),
     ) -> io::Result<Flow<'a>> {
-        let FlowSetup { host, number, role, signals, warmup, time, pacing, table } = setup;
+        let FlowSetup { host, number, role, signals, warmup, time, course, notice, table } = setup;
         let now = clock::now();
         let poll = Poll::new()?;
         let interest = if matches!(role, Role::Receive(_)) { Interest::READ } else { Interest::WRITE };
@@ -128,7 +143,7 @@ impl<'a> Flow<'a> {
         if let Some(signals) = signals {
             poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
         }
-        let steering = Steering::new(&stream, Course { pacing, ..Course::default() })?;
+        let steering = Steering::new(&stream, course)?;
         Ok(Flow {
             poll,
             steering,
@@ -152,7 +167,7 @@ impl<'a> Flow<'a> {
             moved: now,
             is_ready: true,
             is_over: false,
-            progress,
+            output: Output { progress, notice },
         })
     }
 
@@ -205,6 +220,9 @@ impl<'a> Flow<'a> {
             }
             false => None,
         };
+        if let Some(change) = self.steering.take_congestion_change() {
+            (self.output.notice)(&change.to_string());
+        }
         self.record(now, &info, steered);
         let arrived = if is_sender { info.acked_bytes } else { moved_bytes };
         self.outcome.counters.update(&info);
@@ -223,7 +241,7 @@ impl<'a> Flow<'a> {
         self.next_sample = now + self.steering.decision().look_again.min(SAMPLE_EVERY);
         let elapsed = now.since(self.outcome.started);
         let fresh_bytes = moved_bytes - std::mem::replace(&mut self.reported_bytes, moved_bytes);
-        (self.progress)(StreamProgress { elapsed, fresh_bytes });
+        (self.output.progress)(StreamProgress { elapsed, fresh_bytes });
         Ok(())
     }
 
@@ -319,7 +337,8 @@ mod tests {
             signals: None,
             warmup: Duration::ZERO,
             time: Duration::from_secs(24 * 3600),
-            pacing: Pacing::Off,
+            course: Course::default(),
+            notice: |_| {},
             table: None,
         };
         let progress = |_: StreamProgress| {};

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use event::Instant;
-use net::nursery::Nursery;
+use net::namespace::pid::Nursery;
 use net::{child, clock};
 use serde::Serialize;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use event::Instant;
 use net::child::{Signal, signal};
 use net::namespace::members;
-use net::nursery::Nursery;
+use net::namespace::pid::Nursery;
 use net::{EndSignals, Namespace, clock, wait};
 
 use super::role::{Role, Running};

@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use event::Instant;
 use net::clock;
-use net::namespace::members;
-use net::processes::{
+use net::cpu_time::{
     self, IDLE_ENOUGH, INTERRUPTS_BUSY, OTHERS_BUSY_MAX, ProcessTimes, idle_of, is_disturbed, kthreadd,
 };
+use net::namespace::members;
 
 pub(crate) use memory::available_bytes;
 pub(crate) use processors::{HostProcessors, Processors};
@@ -99,7 +99,7 @@ impl Times {
         let cpus = hosts.len() + usize::from(pump.is_some());
         let mut times = Times { idle: idle_of(&stat, hosts)?, pump_idle, cpus, ..Times::default() };
         let (kthreadd, own, inside) = (kthreadd(), std::process::id(), members(namespaces));
-        for ProcessTimes { pid, parent, own: of_it, children, .. } in processes::all().ok()? {
+        for ProcessTimes { pid, parent, own: of_it, children, .. } in cpu_time::all().ok()? {
             let used = of_it + children;
             if kthreadd == Some(parent) {
                 times.kernel.insert(pid, used);

@@ -19,7 +19,7 @@ use std::time::Duration;
 use net::Namespace;
 use net::child::{Signal, signal};
 use net::namespace::members;
-use net::nursery::{self, Nursery};
+use net::namespace::pid::{self, Nursery};
 
 /// PID of the init of a PID namespace.
 pub(crate) const INIT: u32 = 1;
@@ -77,7 +77,7 @@ impl Drop for Guard {
 pub fn stand() -> io::Result<()> {
     let is_init = std::process::id() == INIT;
     if is_init {
-        nursery::collect_all();
+        pid::collect_all();
     }
     let mut input = io::stdin().lock();
     let mut line = String::new();

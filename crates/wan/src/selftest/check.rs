@@ -2,7 +2,7 @@
 
 use event::{Bytes, format_delay};
 use link::Shape;
-use net::processes::OTHERS_BUSY_MAX;
+use net::cpu_time::OTHERS_BUSY_MAX;
 use serde::Serialize;
 
 use super::rig::Seen;

@@ -212,3 +212,19 @@ fn others_come_between_the_pieces_of_a_job() {
     let own: Vec<_> = done.iter().filter(|(owner, _)| *owner == 1).map(|(_, left)| *left).collect();
     assert_eq!(own, [5, 4, 3, 2, 1, 0, 0], "a job goes on before the next of its owner begins");
 }
+
+#[test]
+fn no_threads_are_kept_free_for_a_store_that_was_released() {
+    let mut queues: Queues<u16, ()> = Queues::new(2);
+    queues.push(claim(9, 1), 4096, 0);
+    assert!(queues.take().is_some());
+    queues.release(claim(9, 1));
+    (1..3).for_each(|owner| queues.push(claim(owner, 0), 4096, 0));
+    assert!(queues.take().is_some());
+    assert!(queues.take().is_none(), "the other thread is for the other store");
+    queues.release_store(1);
+    assert!(queues.has_turn() && queues.take().is_some(), "there is no other store");
+    // It may come back.
+    queues.push(claim(9, 1), 4096, 0);
+    assert_eq!(queues.used, 2);
+}

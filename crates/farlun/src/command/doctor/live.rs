@@ -10,6 +10,7 @@ use clap::Args;
 use control::Choice;
 use diagnosis::steps::{StepLoad, StepRole};
 use diagnosis::{Performance, Verdict};
+use engine::CongestionControl;
 use event::{Bytes, Op, format_delay, parse_delay};
 use initiator::{Options, Shape};
 use lab::Pacing;
@@ -214,7 +215,7 @@ impl Live<'_> {
             ("--connections", Some(caller.connections.to_string())),
             ("--pace", pace),
             ("--policy", (*policy != Choice::default()).then(|| policy.to_string())),
-            ("--cc", near.congestion.clone()),
+            ("--cc", (near.congestion != CongestionControl::default()).then(|| near.congestion.to_string())),
             ("--initiator-name", near.name.as_given().map(str::to_owned)),
             ("--bind", near.source.as_ref().map(ToString::to_string)),
             ("--first-burst", burst(wishes.first_burst_len)),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use control::Choice;
+use engine::CongestionControl;
 use event::BitRate;
 use iscsi_target::Compat;
 use proto::discovery::TargetAddress;
@@ -102,11 +103,11 @@ pub(crate) struct TargetArgs {
     /// CRC32C digests of headers and data [default: none]
     #[arg(long, value_enum)]
     pub(super) digest: Option<DigestWish>,
-    /// Congestion control of the connections, such as cubic [default: the system's]
+    /// Congestion control of the connections: auto is the host's, and BBR while packets are lost without a queue; host
+    /// is the host's always; or a name such as cubic [default: auto]
     #[arg(long = "cc", value_name = "NAME")]
-    pub(super) congestion: Option<String>,
-    /// What decides how the connections send: auto, or for comparison none, study or pace (docs/internals/control.md)
-    /// [default: auto]
+    pub(super) congestion: Option<CongestionControl>,
+    /// Policy of sending: auto, or for comparison none, study or pace (docs/internals/control.md) [default: auto]
     #[arg(long, value_name = "NAME")]
     pub(super) policy: Option<Choice>,
     /// Weight of an initiator where several share a line, IQN=1 to IQN=1000; may be given several times [default: 1]

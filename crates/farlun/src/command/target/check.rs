@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use control::Choice;
-use engine::Pacing;
+use engine::{CongestionControl, Pacing};
 use net::tcp;
 use serde_json::{Value, json};
 
@@ -183,7 +183,7 @@ fn document(settings: &Settings, luns: &[Checked]) -> Value {
         "allow": config.initiators.allowed,
         "cold_reset": config.initiators.cold_reset,
         "digest": super::file::digest_name(settings.digest),
-        "congestion": config.congestion,
+        "congestion": config.congestion.to_string(),
         "policy": config.policy.name(),
         "weight": config.weights,
         "pacing": pacing(config.pacing),
@@ -243,8 +243,8 @@ fn words(settings: &Settings, luns: &[Checked]) -> String {
         text += &format!("  cold reset  {}\n", list(&mut config.initiators.cold_reset.iter().cloned()));
     }
     text += &format!("  digests     {}\n", super::file::digest_name(settings.digest));
-    if let Some(name) = &config.congestion {
-        text += &format!("  congestion  {name}\n");
+    if config.congestion != CongestionControl::default() {
+        text += &format!("  congestion  {}\n", config.congestion);
     }
     if config.policy != Choice::default() {
         text += &format!("  policy      {}\n", config.policy);

@@ -4,12 +4,13 @@
 //! Secret files named in the configuration are read here; LUNs are not opened.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use control::Choice;
 use document::{Document, Entry, Problem, Problems, Scalar, Section};
-use engine::Pacing;
+use engine::{CongestionControl, Pacing};
 use iscsi_target::lun::{LUNS_MAX, LunSpec};
 use iscsi_target::{Compat, LunSet};
 use proto::discovery::TargetAddress;
@@ -66,7 +67,7 @@ pub(super) struct FromFile {
     pub(super) portals: Portals,
     pub(super) initiators: Initiators,
     pub(super) digest: Option<DigestWish>,
-    pub(super) congestion: Option<String>,
+    pub(super) congestion: Option<CongestionControl>,
     pub(super) policy: Option<Choice>,
     pub(super) weights: Vec<(String, u32)>,
     pub(super) pacing: Option<Pacing>,
@@ -104,7 +105,7 @@ pub(super) fn read(text: &str, allow_short: bool, taken: &[LunSpec]) -> Result<F
             "allow" => file.initiators.allowed = Some(allowed(&entry, &mut problems)),
             "cold_reset" => file.initiators.cold_reset = Some(node_names(&entry, &mut problems)),
             "digest" => file.digest = entry.read(&mut problems, |value| value.word(DIGESTS)),
-            "congestion" => file.congestion = entry.read(&mut problems, text_of),
+            "congestion" => file.congestion = entry.read(&mut problems, congestion),
             "policy" => file.policy = entry.read(&mut problems, |value| value.text()?.parse()),
             "weight" => file.weights = weights(&entry, &mut problems),
             "pacing" => file.pacing = entry.read(&mut problems, pacing),
@@ -155,6 +156,10 @@ fn weights(entry: &Entry<'_>, problems: &mut Problems<'_>) -> Vec<(String, u32)>
 
 fn text_of(value: &Scalar) -> Result<String, String> {
     value.text().map(str::to_owned)
+}
+
+fn congestion(value: &Scalar) -> Result<CongestionControl, String> {
+    value.text()?.parse().map_err(|error: Infallible| match error {})
 }
 
 fn listen(entry: &Entry<'_>, problems: &mut Problems<'_>) -> Vec<SocketAddr> {

@@ -116,8 +116,8 @@ impl Settings {
         };
         let allowed = names("--allow", &args.allowed)?;
         let cold_reset = names("--cold-reset", &args.cold_reset)?;
-        let congestion = args.congestion.clone().or(file.congestion);
-        if let Some(name) = &congestion {
+        let congestion = args.congestion.clone().or(file.congestion).unwrap_or_default();
+        if let Some(name) = congestion.name() {
             net::congestion::check_congestion(name).map_err(|error| error.to_string())?;
         }
         let digest = args.digest.or(file.digest).unwrap_or(DigestWish::None);

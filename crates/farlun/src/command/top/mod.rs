@@ -23,7 +23,7 @@ const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_millis(50).
 const SIGNALS: u64 = 0;
 const KEYS: u64 = 1;
 
-/// Watch the iSCSI connections of this host, whoever made them: windows, round trips, what limits each.
+/// Watch the iSCSI connections of this host, of any program: windows, round trips, what limits each.
 ///
 /// Connections of tgt, LIO, open-iscsi, farlun and any other, in every network namespace that you may
 /// enter; up to a hundred looks a second at each whose window is in use, fewer where there are many.

@@ -8,7 +8,8 @@ use std::process::Command;
 use anyhow::Context;
 use capture::{Destination, Keep, tapped};
 use clap::{Args, Subcommand, ValueEnum};
-use net::{EndSignals, nursery, user};
+use net::EndSignals;
+use net::namespace::{pid, user};
 use wan::validity::Class;
 use wan::{HOSTS_MAX, HostName, KernelTraced, Outcome, Settings, Spec, Taps, WanError};
 
@@ -244,7 +245,7 @@ fn code(outcome: &Outcome) -> u8 {
 
 /// Says which disks stay in use while the path runs: commands have mount namespaces of their own.
 fn tell_of_private_disks() {
-    let disks = nursery::private_disks().unwrap_or_default();
+    let disks = pid::private_disks().unwrap_or_default();
     if let Some(first) = disks.first() {
         note!(
             "farlun: disks are mounted where mounts are private ({}, the first on {first}): they stay in use until the path \

@@ -1,5 +1,6 @@
 //! Commands that compare, fill and unmap blocks, and the short and long forms of commands that transfer blocks.
 
+use block::Composite;
 use wire::scsi::{ByteCheck, UnmapRange, emit_unmap};
 
 use super::*;

@@ -3,6 +3,7 @@
 use wire::scsi::{ReservationType, ReserveIn, ReserveOut, ReserveParameters};
 
 use super::*;
+use crate::lun::Save;
 
 mod users;
 

@@ -4,7 +4,7 @@
 //! Programs are looked up when the plan is run, not when it is read.
 
 use document::{Problems, Section};
-use net::user;
+use net::namespace::user;
 
 /// A program and where it is found.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use net::processes::{Busy, IDLE_ENOUGH, INTERRUPTS_BUSY, Look, OTHERS_BUSY_MAX, Usage, is_disturbed};
+use net::cpu_time::{Busy, IDLE_ENOUGH, INTERRUPTS_BUSY, Look, OTHERS_BUSY_MAX, Usage, is_disturbed};
 use tables::manifest::BusyProgram;
 
 /// Length of the measurement: a hundred ticks of 10 ms, for a resolution of a hundredth of a processor.

@@ -70,6 +70,7 @@ plans! {
     neighbour: "neighbour";
     gaps: "gaps";
     longfat: "longfat";
+    loss: "loss";
 }
 
 /// The one plan that judges cases: the doctor comes to the same from the run alone.

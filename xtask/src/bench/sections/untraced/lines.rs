@@ -11,7 +11,11 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 /// Files that record requests.
-const FILES: &[&str] = &["crates/initiator/src/trail.rs", "crates/iscsi_target/src/serve/trail.rs"];
+const FILES: &[&str] = &[
+    "crates/initiator/src/session/request_trace.rs",
+    "crates/iscsi_target/src/serve/session/request_trace.rs",
+    "crates/iscsi_target/src/serve/session/tracing.rs",
+];
 /// Files below these folders call the recorder, on lines with one of these words. Lines on which the record is only one
 /// field of many that are moved anyway (`mark`) are not counted: its share there cannot be determined.
 const FOLDERS: &[&str] = &["crates/initiator/src/", "crates/iscsi_target/src/serve/", "crates/engine/src/"];
@@ -119,17 +123,17 @@ mod tests {
 
     #[test]
     fn an_instruction_is_of_every_function_that_it_was_compiled_into() {
-        let text = "0x0000000000000010\n/rustc/a/option.rs:7\n/w/./crates/iscsi_target/src/serve/side.rs:3 (discriminator 2)\n\
+        let text = "0x0000000000000010\n/rustc/a/option.rs:7\n/w/./crates/iscsi_target/src/serve/session/state.rs:3 (discriminator 2)\n\
                     0x0000000000000012\n??:?\n0x13\n/w/x.rs:?\n";
         let found = answers(text);
-        let frames = [at("/rustc/a/option.rs", 7), at("/w/crates/iscsi_target/src/serve/side.rs", 3)];
+        let frames = [at("/rustc/a/option.rs", 7), at("/w/crates/iscsi_target/src/serve/session/state.rs", 3)];
         assert_eq!((&found[&0x10][..], found[&0x12].len(), found[&0x13].len()), (&frames[..], 0, 0));
     }
 
     #[test]
     fn lines_that_record_are_told_by_their_file_or_their_words() {
         let root = tempfile::tempdir().unwrap();
-        let file = root.path().join("crates/iscsi_target/src/serve/side.rs");
+        let file = root.path().join("crates/iscsi_target/src/serve/session/state.rs");
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(
             &file,

@@ -1,0 +1,105 @@
+//! Time of turns: one of a session, one of the loop over all sessions, and the debt of a session whose requests cost
+//! more time than their bytes indicate.
+//!
+//! PDUs and bytes bound the cost of moving data. A request that is looked up, built or managed may cost a thousand
+//! times as much: after each of these the clock is read. Data transfer needs no such reading.
+
+use std::time::Duration;
+
+use event::Instant;
+
+/// Time of a turn from which on no more such requests are begun.
+pub(crate) const TURN: Duration = Duration::from_micros(200);
+/// Time of the loop from which on the sessions that have not had their turn wait for the next.
+pub(crate) const ROUND: Duration = Duration::from_millis(5);
+/// Longest rest of a session, independent of the cost of its requests.
+pub(crate) const REST_MAX: Duration = Duration::from_millis(50);
+
+/// Debt of a session.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Debt {
+    until: Instant,
+}
+
+impl Debt {
+    /// A turn with costly requests took from `begin` to `end`. The time beyond [`TURN`] is left to others.
+    pub(crate) fn charge(&mut self, begin: Instant, end: Instant) {
+        let beyond = end.since(begin).saturating_sub(TURN);
+        self.until = end + beyond.min(REST_MAX);
+    }
+
+    /// Returns true while others come first.
+    pub(crate) fn rests(&self, now: Instant) -> bool {
+        now < self.until
+    }
+}
+
+/// Clock of one turn.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TurnClock {
+    begin: Instant,
+    was_costly: bool,
+    is_over: bool,
+}
+
+impl TurnClock {
+    pub(crate) fn start(now: Instant) -> TurnClock {
+        TurnClock { begin: now, was_costly: false, is_over: false }
+    }
+
+    /// A request was carried out that may have cost much time.
+    pub(crate) fn note_costly(&mut self) {
+        self.was_costly = true;
+    }
+
+    /// After each request, with a clock that is read if it was costly.
+    pub(crate) fn look(&mut self, now: impl FnOnce() -> Instant) {
+        if self.was_costly && !self.is_over {
+            self.is_over = now().since(self.begin) >= TURN;
+        }
+    }
+
+    /// Returns true if no more requests are begun in this turn.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Begin of a turn that has had costly requests.
+    pub(crate) fn costly_since(&self) -> Option<Instant> {
+        self.was_costly.then_some(self.begin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(us: u64) -> Instant {
+        Instant::ZERO + Duration::from_micros(us)
+    }
+
+    #[test]
+    fn costly_requests_end_a_turn_by_the_clock() {
+        let mut clock = TurnClock::start(at(1000));
+        clock.look(|| unreachable!("the clock is not read for data"));
+        assert!(!clock.is_over() && clock.costly_since().is_none());
+        clock.note_costly();
+        clock.look(|| at(1199));
+        assert!(!clock.is_over());
+        clock.look(|| at(1200));
+        assert!(clock.is_over());
+        assert_eq!(clock.costly_since(), Some(at(1000)));
+    }
+
+    #[test]
+    fn a_session_rests_for_the_time_that_it_took_from_others() {
+        let mut debt = Debt::default();
+        assert!(!debt.rests(at(0)));
+        debt.charge(at(1000), at(1150));
+        assert!(!debt.rests(at(1150)));
+        debt.charge(at(2000), at(3200));
+        assert!(debt.rests(at(4199)) && !debt.rests(at(4200)));
+        debt.charge(at(5000), at(10_000_000));
+        assert!(!debt.rests(at(10_050_000)));
+    }
+}
