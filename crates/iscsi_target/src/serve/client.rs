@@ -1,5 +1,6 @@
 //! One connection at the target: its socket, its turn in the loop, and the decisions of the policy for it.
 
+mod held;
 mod leaving;
 
 use std::io;
@@ -23,6 +24,7 @@ use super::side::Side;
 use super::slots::Ticket;
 use super::trail::Trail;
 use super::transfer::{Payload, Place};
+use super::turns::PeerDebts;
 use super::unread::Unread;
 use super::{LOGIN_TIMEOUT, Shared, log, with_scratch};
 
@@ -218,27 +220,12 @@ impl Client {
         self.connection.set_quantum(quantum);
     }
 
-    /// Returns true while other sessions come first, since requests of this session have used too much time.
-    pub(super) fn rests(&self, now: Instant, sides: &Slab<Side>) -> bool {
-        self.place().is_some_and(|(side, _)| sides[side].debt.rests(now))
-    }
-
-    /// Memory for requests that the peer has not finished and responses that it has not read.
-    pub(super) fn unread(&self) -> Unread {
-        self.unread
-    }
-
-    fn count_unread(&mut self, sides: &Slab<Side>, shared: &mut Shared) {
-        let own_bytes = self.connection.held_bytes();
-        let unread = match &self.link.phase {
-            Phase::Login { login, .. } => Unread::Login(own_bytes + login.held_bytes()),
-            Phase::Full { side, connection } => {
-                Unread::Answers(own_bytes + sides[*side].session.made_bytes(*connection))
-            }
-        };
-        if unread != self.unread {
-            shared.unread.change(self.link.peer.ip().into(), self.unread, unread);
-            self.unread = unread;
+    /// Returns true while others come first, since requests of this session, or logins of this address, have used too
+    /// much time.
+    pub(super) fn rests(&self, now: Instant, sides: &Slab<Side>, debts: &PeerDebts) -> bool {
+        match self.place() {
+            Some((side, _)) => sides[side].debt.rests(now),
+            None => debts.rests(self.link.peer.ip().into(), now),
         }
     }
 
@@ -250,7 +237,7 @@ impl Client {
         shared: &mut Shared,
     ) -> Result<Progress, End> {
         let result = self.read_and_send(poll, sides, shared);
-        self.count_unread(sides, shared);
+        self.count_held(sides, shared);
         result
     }
 

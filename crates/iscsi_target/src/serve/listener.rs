@@ -14,6 +14,7 @@ use super::end::End;
 use super::log::log_some;
 use super::portals::Portal;
 use super::slots::{Admission, CONNECTIONS_MAX, CONNECTIONS_OF_ONE_MAX};
+use super::unread::AllCommands;
 use super::watch::ROLL_CALL_EVERY;
 use super::{LISTENER_TOKENS, ServeError, Target};
 
@@ -89,7 +90,9 @@ impl Target {
             let compat = self.shared.compat;
             let client = prepared.and_then(|()| {
                 stream.set_nodelay(!compat.nagle)?;
-                let login = self.shared.policy.clone();
+                let mut login = self.shared.policy.clone();
+                let share = AllCommands::share(self.shared.open_sessions + 1);
+                login.command_window = login.command_window.min(share);
                 let mut connection =
                     Connection::new(stream, &self.poll, entry.key() as u64, self.config.course())?;
                 connection.go_through(self.gate.clone());

@@ -80,8 +80,8 @@ use side::{Ending, Side};
 use slots::Slots;
 use store_watch::StoreWatch;
 use told::Told;
-use turns::{ROUND, TurnClock};
-use unread::{AllEarly, AllUnread};
+use turns::{PeerDebts, ROUND, TurnClock};
+use unread::{AllCommands, AllEarly, AllUnread};
 use waiting::Waiting;
 
 pub use config::{Config, InitiatorRights, LunSet, ServeError};
@@ -195,7 +195,9 @@ struct Shared {
     /// Version of the register on stable storage; the largest number if no write is awaited.
     register_version: u64,
     early: AllEarly,
+    commands: AllCommands,
     unread: AllUnread,
+    debts: PeerDebts,
     /// Clock of the turn at hand.
     turn: TurnClock,
     slots: Slots,
@@ -291,7 +293,9 @@ impl Target {
                 open_sessions: 0,
                 register_version: if registrar.is_some() { 0 } else { u64::MAX },
                 early: AllEarly::default(),
+                commands: AllCommands::default(),
                 unread: AllUnread::default(),
+                debts: PeerDebts::default(),
                 turn: TurnClock::default(),
                 slots: Slots::default(),
                 is_draining: false,
@@ -383,22 +387,8 @@ impl Target {
         }
     }
 
-    /// Withdraws jobs of ended commands that still wait for their time or for a worker.
-    pub(super) fn take_back(&mut self) {
-        let ended = std::mem::take(&mut self.shared.ended);
-        if ended.is_empty() {
-            return;
-        }
-        let sides = &self.sides;
-        let mut jobs = self.shared.waiting.take(|job| is_over(sides, job));
-        for nexus in ended {
-            jobs.append(&mut self.shared.workers.take_back(nexus.0, |job| is_over(sides, job)));
-        }
-        jobs.into_iter().for_each(|job| self.finish(job.given_up()));
-    }
-
     /// Continues a command after its job or chore.
-    fn finish(&mut self, done: Done) {
+    pub(super) fn finish(&mut self, done: Done) {
         if let Some((lun, save)) = &done.kept {
             self.shared.luns.settle(*lun, save, done.result.is_ok());
             if let Some(error) = done.own_error() {
@@ -494,7 +484,7 @@ impl Service for Target {
                 break;
             }
             let Some(client) = self.clients.get_mut(index) else { continue };
-            if at < self.shared_until && client.rests(at, &self.sides) {
+            if at < self.shared_until && client.rests(at, &self.sides, &self.shared.debts) {
                 self.again.push(index);
                 continue;
             }
@@ -504,12 +494,9 @@ impl Service for Target {
             }
             let quantum = if now < self.shared_until { Quantum::SHARED } else { Quantum::ALONE };
             client.set_quantum(quantum);
+            let (begin, payer) = (at, (client.link.peer.ip().into(), client.awaits_login()));
             self.shared.turn = TurnClock::start(at);
             let turn = client.turn(&self.poll, &mut self.sides, &mut self.shared);
-            at = net::clock::now();
-            if let (Some(begin), Some((side, _))) = (self.shared.turn.costly_since(), client.place()) {
-                self.sides[side].debt.charge(begin, at);
-            }
             match turn {
                 Ok(Progress::Waits) => {
                     if client.resume_at().is_some() && !self.spaced.contains(&index) {
@@ -529,8 +516,11 @@ impl Service for Target {
                 Err(end) => self.close(index, &end, now),
             }
             self.bound_unread(now);
+            self.bound_commands(now);
             self.end_replaced(now);
             self.manage(now);
+            at = net::clock::now();
+            self.charge(index, payer, begin, at);
         }
         if now >= self.next_release() {
             self.release_luns(now);
@@ -576,14 +566,6 @@ impl Service for Target {
             (true, at) => Turn::WaitUntil(at),
         })
     }
-}
-
-/// Returns true if the command or the session of a job has ended. Reservations that are in force already are kept all
-/// the same, and a write that has begun is completed.
-fn is_over(sides: &Slab<Side>, job: &Job) -> bool {
-    let is_kept = matches!(job.call, Call::Keep(_) | Call::Store(StoreCall::Write { done_bytes: 1.., .. }));
-    let side = sides.get(job.side).filter(|side| side.nexus == job.nexus);
-    !is_kept && side.is_none_or(|side| side.is_doomed(job.token))
 }
 
 /// The thread's scratch buffer, lent to one client at a time.

@@ -50,6 +50,8 @@ pub(super) struct Side {
     pub(super) holds: Holdings,
     /// Data that waits for commands before its own, as it was counted last.
     pub(super) early_bytes: usize,
+    /// Commands in memory, as they were counted last.
+    pub(super) commands: usize,
     /// Commands that fit into the session's share of buffers, by the mean size of commands with a buffer.
     pub(super) window_max: u32,
     pub(super) lingering: Lingering,
@@ -101,6 +103,7 @@ impl Side {
             transfers: Slab::new(),
             holds: Holdings::default(),
             early_bytes: 0,
+            commands: 0,
             window_max: u32::MAX,
             lingering: Lingering::default(),
             weight: shared.weights.get(&name::folded(&candidate.initiator_name)).copied().unwrap_or(1),
@@ -243,6 +246,7 @@ impl Side {
             Outcome::Good => self.answer(task, Status::GOOD, None, 0),
             Outcome::ConditionMet => self.answer(task, Status::CONDITION_MET, None, 0),
             Outcome::Conflict => self.answer(task, Status::RESERVATION_CONFLICT, None, 0),
+            Outcome::Full => self.answer(task, Status::TASK_SET_FULL, None, 0),
             Outcome::DataIn(data) => self.session.send_owned(task, data),
             Outcome::Check(sense) => self.answer(task, Status::CHECK_CONDITION, Some(sense), 0),
             Outcome::Sync => self.store_call(run, shared, StoreCall::Flush.into()),

@@ -1,14 +1,17 @@
-//! Effects of one session on others: session reinstatement, task management across sessions, and PDUs that another
-//! connection has to send.
+//! Effects of one session on others: session reinstatement, task management across sessions, withdrawal of the jobs of
+//! ended commands, PDUs that another connection has to send, and the time that all of it takes.
 
-use event::Instant;
+use block::StoreCall;
+use event::{Instant, PeerAddress};
+use slab::Slab;
 
 use super::Target;
 use super::client::Client;
 use super::directory::Replaced;
 use super::end::End;
+use super::jobs::{Call, Job};
 use super::manage::Reply;
-use super::side::Ending;
+use super::side::{Ending, Side};
 use crate::lun::Nexus;
 
 impl Target {
@@ -106,4 +109,43 @@ impl Target {
             }
         }
     }
+
+    /// Withdraws jobs of ended commands that still wait for their time or for a worker.
+    pub(super) fn take_back(&mut self) {
+        let ended = std::mem::take(&mut self.shared.ended);
+        if ended.is_empty() {
+            return;
+        }
+        let sides = &self.sides;
+        let mut jobs = self.shared.waiting.take(|job| is_over(sides, job));
+        for nexus in ended {
+            jobs.append(&mut self.shared.workers.take_back(nexus.0, |job| is_over(sides, job)));
+        }
+        jobs.into_iter().for_each(|job| self.finish(job.given_up()));
+    }
+
+    /// Charges a turn, with its effects on others, to its session; before the login, and if it has ended the session, to
+    /// the address of its peer.
+    pub(super) fn charge(
+        &mut self,
+        client: usize,
+        (peer, was_login): (PeerAddress, bool),
+        begin: Instant,
+        end: Instant,
+    ) {
+        let side = self.clients.get(client).and_then(|client| Some(client.place()?.0));
+        match side.filter(|_| !was_login) {
+            None => self.shared.debts.charge(peer, begin, end),
+            Some(side) if self.shared.turn.was_costly() => self.sides[side].debt.charge(begin, end),
+            Some(_) => {}
+        }
+    }
+}
+
+/// Returns true if the command or the session of a job has ended. Reservations that are in force already are kept all
+/// the same, and a write that has begun is completed.
+fn is_over(sides: &Slab<Side>, job: &Job) -> bool {
+    let is_kept = matches!(job.call, Call::Keep(_) | Call::Store(StoreCall::Write { done_bytes: 1.., .. }));
+    let side = sides.get(job.side).filter(|side| side.nexus == job.nexus);
+    !is_kept && side.is_none_or(|side| side.is_doomed(job.token))
 }

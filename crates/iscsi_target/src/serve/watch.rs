@@ -9,6 +9,7 @@ use super::Target;
 use super::alive::Verdict;
 use super::claims::Claims;
 use super::end::End;
+use super::unread::AllCommands;
 
 /// Largest mean cost of one look, as part of the interval between two looks. The system call takes a few microseconds.
 const LOOK_SHARE: Duration = Duration::from_micros(30);
@@ -51,13 +52,14 @@ impl Target {
         let (mut claims, mut claims_of_peers) = (Claims::default(), Claims::default());
         let (mut seen, mut met) = (Vec::new(), Vec::new());
         let has_company = self.busy > 1;
+        let window_max = self.config.window_max().min(AllCommands::share(self.shared.open_sessions));
         for (index, client) in &mut self.clients {
             if client.is_overdue(now) {
                 failed.push((index, End::LoginTimeout));
                 continue;
             }
             waiting |= client.awaits_login();
-            match client.sample(now, &mut self.sides, self.config.window_max(), has_company) {
+            match client.sample(now, &mut self.sides, window_max, has_company) {
                 Ok(None) => {}
                 Ok(Some((sample, look_again))) => {
                     busy += 1;

@@ -4,6 +4,7 @@ use wire::scsi::{ReservationType, ReserveIn, ReserveOut, ReserveParameters};
 
 use super::*;
 
+mod pending;
 mod users;
 
 const A: Nexus = Nexus(1);

@@ -42,6 +42,7 @@ impl Client {
                     shared.luns.end(place.nexus, is_logout);
                     shared.open_sessions -= 1;
                     shared.early.leave(place.early_bytes);
+                    shared.commands.change(place.commands, 0);
                     shared.budget.leave(&place.holds);
                     sides.remove(side);
                 } else {
