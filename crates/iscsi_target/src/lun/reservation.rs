@@ -117,6 +117,11 @@ impl Reservations {
         port: &Arc<Port>,
         can_keep: bool,
     ) -> Option<(Version, Kept)> {
+        // Most ports have no registrations, and a login looks for them at every LUN.
+        if !self.states().any(|state| state.has_namesake(port)) {
+            self.ports.insert(nexus, Arc::clone(port));
+            return None;
+        }
         self.ports.insert(nexus, self.newest().owner(port));
         let pending = self.pending.iter_mut().map(|pending| &mut pending.state);
         let states = [&mut self.state].into_iter().chain(pending);
@@ -130,11 +135,16 @@ impl Reservations {
 
     /// User of a registration with this name and ISID that the port has no part in.
     pub(super) fn other_user(&self, port: &Port) -> Option<&str> {
+        port.user.as_ref()?;
         let state = self.newest();
         let mut others =
             state.registrants.iter().map(|(other, _)| other).filter(|other| port.is_namesake(other));
-        let is_other = port.user.is_some() && state.key(port).is_none();
-        others.find_map(|other| other.user.as_deref()).filter(|_| is_other)
+        others.find_map(|other| other.user.as_deref()).filter(|_| state.key(port).is_none())
+    }
+
+    /// The state in force, and those on their way.
+    fn states(&self) -> impl Iterator<Item = &PersistentState> {
+        [&self.state].into_iter().chain(self.pending.iter().map(|pending| &pending.state))
     }
 
     /// State after the last change, in force or not.

@@ -42,9 +42,7 @@ pub(super) enum End {
     )]
     Deaf,
     /// Commands of all sessions exceed their bound, and this session has most of them.
-    #[error(
-        "open commands fill the memory for them, most of them of this session; the session is closed"
-    )]
+    #[error("open commands fill the memory for them, most of them of this session; the session is closed")]
     Commands,
     /// Unfinished login text of all connections exceeds its bound, and this connection has most of it.
     #[error("unfinished logins fill the memory for them, most of it for this one; the connection is closed")]

@@ -49,7 +49,7 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Duration;
 
-use block::{StoreCall, Workers};
+use block::Workers;
 use control::{Crowd, Sharing};
 use engine::trace::Tracer;
 use engine::{Gate, Progress, Quantum, Scratch, Service, Turn};
@@ -70,7 +70,7 @@ use client::Client;
 use directory::Sessions;
 use drain::Drain;
 use end::End;
-use jobs::{Call, Done, Job};
+use jobs::{Done, Job};
 use listener::Listener;
 use manage::Management;
 use portals::Portals;

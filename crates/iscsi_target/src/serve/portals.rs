@@ -47,7 +47,8 @@ impl Portals {
             let own = portal.address.ip().to_canonical();
             let ip = if own.is_unspecified() { reached } else { own };
             let is_there = !own.is_unspecified() || portal.takes(reached);
-            let is_of_use = (!ip.is_loopback() || reached.is_loopback()) && (!is_of_link(ip) || is_of_link(reached));
+            let is_of_use =
+                (!ip.is_loopback() || reached.is_loopback()) && (!is_of_link(ip) || is_of_link(reached));
             let (host, port) = (ip.to_string(), portal.address.port());
             let address = TargetAddress { host, port, portal_group_tag: Some(PORTAL_GROUP_TAG) };
             if is_there && is_of_use && !addresses.contains(&address) {

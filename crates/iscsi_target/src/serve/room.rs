@@ -113,8 +113,7 @@ impl Target {
                 return;
             }
             left = left.saturating_sub(commands);
-            let members: Vec<usize> =
-                self.sides[index].members.iter().map(|member| member.client).collect();
+            let members: Vec<usize> = self.sides[index].members.iter().map(|member| member.client).collect();
             members.into_iter().for_each(|client| self.close(client, &End::Commands, now));
         }
     }

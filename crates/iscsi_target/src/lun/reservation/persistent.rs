@@ -57,6 +57,13 @@ impl PersistentState {
         true
     }
 
+    /// Returns true if there is a registration, or a reservation, of a port with the name and ISID of this one.
+    pub(super) fn has_namesake(&self, port: &Port) -> bool {
+        let holder = self.held.as_ref().map(|held| &held.holder);
+        let mut ports = holder.into_iter().chain(self.registrants.iter().map(|(port, _)| port));
+        ports.any(|other| port.is_namesake(other))
+    }
+
     pub(super) fn key(&self, port: &Port) -> Option<u64> {
         self.registrants.iter().find(|(other, _)| **other == *port).map(|(_, key)| *key)
     }
