@@ -368,6 +368,10 @@ impl Target {
         // open-iscsi ends a discovery that way.
         let is_discovery = client.place().is_some_and(|(side, _)| self.sides[side].iqn.is_none());
         let is_usual = end.is_reset() && is_discovery;
+        if let Some(advice) = client.advice() {
+            let text = format_args!("{}: {advice}", client.name());
+            log_some(&mut self.lines, ("advice", client.link.peer.ip()), now, text);
+        }
         client.leave(&mut self.sides, &mut self.shared, has_left && self.drain.is_none());
         if end.is_worth_telling() && !is_usual {
             let text = format_args!("{}: {end}", client.name());

@@ -407,8 +407,8 @@ impl Side {
     ) {
         if let (Some(error), Some(number)) = (failure.device_error(), lun.number()) {
             let text = error.to_string();
-            if shared.told.is_new(number, &text, clock::now()) {
-                log(format_args!("{}: LUN {number}: {text}", self.name));
+            if let Some(line) = shared.told.line(number, text, clock::now()) {
+                log(format_args!("{}: LUN {number}: {line}", self.name));
             }
         }
         self.answer(task, Status::CHECK_CONDITION, Some(scsi::sense_of(failure)), 0);

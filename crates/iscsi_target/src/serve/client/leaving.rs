@@ -4,7 +4,7 @@ use slab::Slab;
 
 use super::Client;
 use crate::serve::side::Side;
-use crate::serve::{Shared, log};
+use crate::serve::Shared;
 
 impl Client {
     /// Sends an Async Message that announces the drop of the session.
@@ -16,12 +16,14 @@ impl Client {
         }
     }
 
+    /// Advice on the limits of this host that were too small for the path of the connection.
+    pub(in crate::serve) fn advice(&self) -> Option<String> {
+        self.connection.advice()
+    }
+
     /// Takes the connection's traces out of the shared state, and its session with the last one; `is_logout` is a
     /// logout of the initiator's own accord.
     pub(in crate::serve) fn leave(&mut self, sides: &mut Slab<Side>, shared: &mut Shared, is_logout: bool) {
-        if let Some(advice) = self.connection.advice() {
-            log(format_args!("{}: {advice}", self.link.name));
-        }
         shared.crowd.leave(self.link.index);
         shared.unread.leave(self.link.peer.ip().into(), self.unread);
         if let Some(ticket) = self.ticket {
