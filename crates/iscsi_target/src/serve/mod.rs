@@ -392,7 +392,7 @@ impl Target {
     }
 
     /// Continues a command after its job or chore.
-    pub(super) fn finish(&mut self, done: Done) {
+    fn finish(&mut self, done: Done) {
         if let Some((lun, save)) = &done.kept {
             self.shared.luns.settle(*lun, save, done.result.is_ok());
             if let Some(error) = done.own_error() {
