@@ -3,8 +3,8 @@
 use slab::Slab;
 
 use super::Client;
-use crate::serve::side::Side;
 use crate::serve::Shared;
+use crate::serve::side::Side;
 
 impl Client {
     /// Sends an Async Message that announces the drop of the session.
