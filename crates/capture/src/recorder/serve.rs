@@ -87,6 +87,14 @@ impl Drop for Counted {
     }
 }
 
+/// A connection and its thread.
+struct Line {
+    thread: JoinHandle<()>,
+    stream: TcpStream,
+    /// The greeting has arrived, or the connection is being closed.
+    has_greeted: Arc<AtomicBool>,
+}
+
 /// A capture, and the connection it comes over.
 struct Entry {
     stream: Mutex<Option<TcpStream>>,
@@ -130,10 +138,10 @@ impl Recorder {
         poll.add(listener.as_fd(), ACCEPT, Interest::READ)?;
         poll.add(signals.as_fd(), SIGNAL, Interest::READ)?;
         let mut events = Events::new();
-        let mut threads: Vec<(JoinHandle<()>, TcpStream)> = Vec::new();
+        let mut lines: Vec<Line> = Vec::new();
         'signal: while !signals.came() {
             poll.wait(&mut events, None)?;
-            threads.retain(|(thread, _)| !thread.is_finished());
+            lines.retain(|line| !line.thread.is_finished());
             while let Some((stream, peer)) = accepted(listener)? {
                 // A signal arrives once: the loop that takes it ends.
                 if signals.came() {
@@ -141,26 +149,38 @@ impl Recorder {
                 }
                 let before = self.shared.connections.fetch_add(1, Ordering::AcqRel);
                 let counted = Counted(self.shared.clone());
-                if before >= CAPTURES_MAX {
+                if before >= CAPTURES_MAX && !make_room(&lines) {
                     turn_away(&stream);
                     continue;
                 }
-                let line = stream.try_clone()?;
-                let work = move || counted.0.connection(&stream, peer);
+                let clone = stream.try_clone()?;
+                let has_greeted = Arc::new(AtomicBool::new(false));
+                let greeted = Arc::clone(&has_greeted);
+                let work = move || counted.0.connection(&stream, peer, &greeted);
                 let thread = std::thread::Builder::new().name("capture".to_owned()).spawn(work)?;
-                threads.push((thread, line));
+                lines.push(Line { thread, stream: clone, has_greeted });
             }
         }
         self.shared.is_over.store(true, Ordering::Release);
-        for (_, line) in &threads {
-            let _ = line.shutdown(Shutdown::Both);
+        for line in &lines {
+            let _ = line.stream.shutdown(Shutdown::Both);
         }
-        for (thread, _) in threads {
-            let _ = thread.join();
+        for line in lines {
+            let _ = line.thread.join();
         }
         let totals = *lock(&self.shared.totals);
         Ok(totals)
     }
+}
+
+/// Closes the oldest connection without a greeting, so that silent ones keep no sender out. Returns false if there is
+/// none.
+fn make_room(lines: &[Line]) -> bool {
+    let silent = lines.iter().find(|line| !line.has_greeted.swap(true, Ordering::AcqRel));
+    if let Some(line) = silent {
+        let _ = line.stream.shutdown(Shutdown::Both);
+    }
+    silent.is_some()
 }
 
 /// Accepts the next connection; `None` if there is none, or its peer has aborted it.
@@ -189,8 +209,8 @@ impl Shared {
         }
     }
 
-    fn connection(&self, stream: &TcpStream, peer: SocketAddr) {
-        match self.talk(stream, peer) {
+    fn connection(&self, stream: &TcpStream, peer: SocketAddr, has_greeted: &AtomicBool) {
+        match self.talk(stream, peer, has_greeted) {
             Ended::Whole => {}
             Ended::Lost(error) => {
                 if !self.is_over.load(Ordering::Acquire) {
@@ -209,8 +229,8 @@ impl Shared {
         let _ = stream.shutdown(Shutdown::Both);
     }
 
-    fn talk(&self, stream: &TcpStream, peer: SocketAddr) -> Ended {
-        match self.begin(stream, peer) {
+    fn talk(&self, stream: &TcpStream, peer: SocketAddr, has_greeted: &AtomicBool) -> Ended {
+        match self.begin(stream, peer, has_greeted) {
             Ok((capture, entry)) => {
                 let ended = self.records(stream, capture, &entry);
                 if let Ok(Ended::Whole) = ended {
@@ -223,7 +243,12 @@ impl Shared {
     }
 
     /// Receives the greeting and answers it.
-    fn begin(&self, stream: &TcpStream, peer: SocketAddr) -> Result<(u64, Arc<Entry>), Ended> {
+    fn begin(
+        &self,
+        stream: &TcpStream,
+        peer: SocketAddr,
+        has_greeted: &AtomicBool,
+    ) -> Result<(u64, Arc<Entry>), Ended> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(GREETING))?;
@@ -231,6 +256,7 @@ impl Shared {
         let Message::Hello { capture, header } = hear(stream, &mut body, GREETING)? else {
             return Err(MessageError::Magic.into());
         };
+        has_greeted.store(true, Ordering::Release);
         let ended = lock(&self.ended).iter().find(|(number, _)| *number == capture).copied();
         if let Some((_, next)) = ended {
             return Err(end_again(stream, next).unwrap_or_else(|ended| ended));

@@ -13,10 +13,10 @@ pub struct Nexus(pub u64);
 /// ports of different CHAP users are different ports even with equal names.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Port {
+    /// ISID, the initiator's part of the session identifier. Compared first, since it distinguishes most ports.
+    pub isid: [u8; 6],
     /// Name of the initiator.
     pub name: String,
-    /// ISID, the initiator's part of the session identifier.
-    pub isid: [u8; 6],
     /// CHAP user; `None` if no proof was needed, or for a port of a file from before users were kept.
     pub user: Option<String>,
 }
@@ -29,7 +29,7 @@ impl Port {
 
     /// Returns true for the port of an initiator with this name and ISID, whatever its user.
     pub(super) fn is_namesake(&self, other: &Port) -> bool {
-        (&self.name, self.isid) == (&other.name, other.isid)
+        (self.isid, &self.name) == (other.isid, &other.name)
     }
 
     /// The first port of this name and ISID in the order of ports.

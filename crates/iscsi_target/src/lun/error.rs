@@ -121,6 +121,8 @@ pub enum LunError {
 pub enum ReserveError {
     /// RESERVATION CONFLICT: the sender has no such right.
     Conflict,
+    /// TASK SET FULL: too many changes are on their way to stable storage.
+    Full,
     /// CHECK CONDITION.
     Check(Sense),
 }

@@ -38,8 +38,8 @@ pub(super) struct KnownStores(pub(super) BTreeMap<u16, KnownStore>);
 #[derive(Debug, Default)]
 pub(super) struct Nexuses {
     entries: BTreeMap<Arc<Port>, Entry>,
-    /// Nexuses without a session, by the numbers of their ends.
-    ended: BTreeMap<u64, Arc<Port>>,
+    /// Nexuses without a session and the stores that they know, by the numbers of their ends.
+    ended: BTreeMap<u64, (Arc<Port>, Arc<KnownStores>)>,
     last_end: u64,
     /// Number of the last change.
     version: u64,
@@ -106,7 +106,7 @@ impl Nexuses {
         }
         let Some(mut entry) = self.entries.remove(&kept) else { return };
         if let Some(end) = entry.ended {
-            self.ended.insert(end, Arc::clone(port));
+            self.ended.insert(end, (Arc::clone(port), Arc::clone(&entry.stores)));
         }
         entry.version = version;
         self.entries.insert(Arc::clone(port), entry);
@@ -121,7 +121,7 @@ impl Nexuses {
         } else if let Some(entry) = self.entries.get_mut(port) {
             self.last_end += 1;
             entry.ended = Some(self.last_end);
-            self.ended.insert(self.last_end, Arc::clone(port));
+            self.ended.insert(self.last_end, (Arc::clone(port), Arc::clone(&entry.stores)));
             self.forget_oldest();
         }
     }
@@ -148,7 +148,7 @@ impl Nexuses {
 
     fn forget_oldest(&mut self) {
         while self.ended.len() > ENDED_MAX {
-            let Some((_, port)) = self.ended.pop_first() else { return };
+            let Some((_, (port, _))) = self.ended.pop_first() else { return };
             self.entries.remove(&port);
         }
     }
@@ -214,11 +214,11 @@ impl Nexuses {
     }
 
     fn list(&self) -> NexusList {
-        let ended = self.ended.values().filter_map(|port| self.entries.get_key_value(port));
+        // No look-ups: a target remembers thousands, and serves nobody meanwhile.
+        let ended = self.ended.values().cloned();
         let open = self.entries.iter().filter(|(_, entry)| entry.ended.is_none());
-        NexusList(
-            ended.chain(open).map(|(port, entry)| (Arc::clone(port), Arc::clone(&entry.stores))).collect(),
-        )
+        let open = open.map(|(port, entry)| (Arc::clone(port), Arc::clone(&entry.stores)));
+        NexusList(ended.chain(open).collect())
     }
 }
 

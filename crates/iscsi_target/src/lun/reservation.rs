@@ -6,7 +6,8 @@
 //! A change that is to be kept comes into force when it is on stable storage, and is dropped if it cannot be written.
 //! Later changes build on a pending one, and fail with it.
 
-use std::cell::OnceCell;
+mod state;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use wire::scsi::{
 use super::attention::{Attention, Nexus, Port};
 use super::error::ReserveError;
 use super::persistent::reservation_file::{Kept, Version};
+use state::{Held, PersistentState};
 
 /// Access that a command needs to a LUN (SPC-4 table 66, SBC-4 table 13).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,6 +59,8 @@ pub(super) type Notice = (Arc<Port>, Attention);
 
 /// Most registrations of a LUN; more are refused.
 const REGISTRATIONS_MAX: usize = 1024;
+/// Most changes on their way to stable storage: each holds all registrations, and a disk may take its time.
+const PENDING_MAX: usize = 32;
 
 /// The reservations of one LUN.
 #[derive(Debug, Default)]
@@ -71,19 +75,6 @@ pub struct Reservations {
     pending: VecDeque<Pending>,
     /// Version of the last change that was to be kept.
     version: Version,
-}
-
-/// Persistent reservations at one time.
-#[derive(Clone, Debug, Default)]
-struct PersistentState {
-    /// Registrations (port and key) in order of arrival.
-    registrants: Vec<(Arc<Port>, u64)>,
-    held: Option<Held>,
-    generation: u32,
-    /// APTPL: registrations and reservation are kept over a restart of the target.
-    persist: bool,
-    /// READ FULL STATUS data up to the longest allocation length, until something changes.
-    status: OnceCell<Vec<u8>>,
 }
 
 /// A change that is not in force yet.
@@ -103,18 +94,10 @@ pub(super) struct Change {
     pub(super) notices: Vec<Notice>,
 }
 
-#[derive(Clone, Debug)]
-struct Held {
-    kind: ReservationType,
-    /// Port that made the reservation; one of the holders if all registrants hold it.
-    holder: Arc<Port>,
-}
-
 impl Reservations {
     /// Restores kept state. The generation is not kept: it restarts at 0 (SPC-4 5.12.11).
     pub(super) fn restore(kept: Kept) -> Reservations {
-        let registrants: Vec<_> =
-            kept.registrants.into_iter().map(|(port, key)| (Arc::new(port), key)).collect();
+        let registrants = kept.registrants;
         let held = kept.held.map(|(kind, holder)| Held { kind, holder: Arc::clone(&registrants[holder].0) });
         let persist = !registrants.is_empty();
         let state = PersistentState { persist, registrants, held, ..PersistentState::default() };
@@ -134,6 +117,11 @@ impl Reservations {
         port: &Arc<Port>,
         can_keep: bool,
     ) -> Option<(Version, Kept)> {
+        // Most ports have no registrations, and a login looks for them at every LUN.
+        if !self.states().any(|state| state.has_namesake(port)) {
+            self.ports.insert(nexus, Arc::clone(port));
+            return None;
+        }
         self.ports.insert(nexus, self.newest().owner(port));
         let pending = self.pending.iter_mut().map(|pending| &mut pending.state);
         let states = [&mut self.state].into_iter().chain(pending);
@@ -147,11 +135,16 @@ impl Reservations {
 
     /// User of a registration with this name and ISID that the port has no part in.
     pub(super) fn other_user(&self, port: &Port) -> Option<&str> {
+        port.user.as_ref()?;
         let state = self.newest();
         let mut others =
             state.registrants.iter().map(|(other, _)| other).filter(|other| port.is_namesake(other));
-        let is_other = port.user.is_some() && state.key(port).is_none();
-        others.find_map(|other| other.user.as_deref()).filter(|_| is_other)
+        others.find_map(|other| other.user.as_deref()).filter(|_| state.key(port).is_none())
+    }
+
+    /// The state in force, and those on their way.
+    fn states(&self) -> impl Iterator<Item = &PersistentState> {
+        [&self.state].into_iter().chain(self.pending.iter().map(|pending| &pending.state))
     }
 
     /// State after the last change, in force or not.
@@ -262,6 +255,9 @@ impl Reservations {
         request: Request,
         can_keep: bool,
     ) -> Result<(Change, Option<(Version, Kept)>), ReserveError> {
+        if self.pending.len() >= PENDING_MAX {
+            return Err(ReserveError::Full);
+        }
         let newest = self.newest().clone();
         let (was_kept, generation) = (newest.persist, newest.generation);
         let in_force = std::mem::replace(&mut self.state, newest);
@@ -450,51 +446,5 @@ impl Reservations {
 
     fn port(&self, nexus: Nexus) -> Arc<Port> {
         self.ports.get(&nexus).cloned().unwrap_or_default()
-    }
-}
-
-impl PersistentState {
-    /// Port whose registrations a session of `port` uses. Without CHAP an initiator is known by name and ISID alone, so
-    /// the session uses the registrations of a user, which remain that user's; of several users, those of the holder or
-    /// the first.
-    fn owner(&self, port: &Arc<Port>) -> Arc<Port> {
-        if port.user.is_some() || self.key(port).is_some() {
-            return Arc::clone(port);
-        }
-        let holder = self.held.as_ref().map(|held| &held.holder);
-        let mut ports = holder.into_iter().chain(self.registrants.iter().map(|(port, _)| port));
-        Arc::clone(ports.find(|other| port.is_namesake(other)).unwrap_or(port))
-    }
-
-    /// A registration that was kept without a user becomes that of the first user with its name and ISID.
-    /// If that user has a registration already, the kept one is dropped. Returns true if there was one.
-    fn adopt(&mut self, port: &Arc<Port>) -> bool {
-        if !self.registrants.iter().any(|(kept, _)| port.adopts(kept)) {
-            return false;
-        }
-        if self.key(port).is_some() {
-            self.registrants.retain(|(kept, _)| !port.adopts(kept));
-        }
-        let registrants = self.registrants.iter_mut().map(|(kept, _)| kept);
-        let holder = self.held.as_mut().map(|held| &mut held.holder);
-        registrants.chain(holder).filter(|kept| port.adopts(kept)).for_each(|kept| *kept = Arc::clone(port));
-        self.status.take();
-        true
-    }
-
-    fn key(&self, port: &Port) -> Option<u64> {
-        self.registrants.iter().find(|(other, _)| **other == *port).map(|(_, key)| *key)
-    }
-
-    /// State to keep.
-    fn kept(&self) -> Kept {
-        if !self.persist {
-            return Kept::default();
-        }
-        let place = |held: &Held| self.registrants.iter().position(|(port, _)| *port == held.holder);
-        Kept {
-            registrants: self.registrants.iter().map(|(port, key)| (Port::clone(port), *key)).collect(),
-            held: self.held.as_ref().and_then(|held| place(held).map(|place| (held.kind, place))),
-        }
     }
 }

@@ -14,6 +14,8 @@ pub enum Outcome {
     ConditionMet,
     /// Status RESERVATION CONFLICT.
     Conflict,
+    /// Status TASK SET FULL.
+    Full,
     /// Status GOOD with this data, already cut to the allocation length; it may be empty.
     DataIn(Vec<u8>),
     /// Send this range, then GOOD.

@@ -72,6 +72,7 @@ pub(super) fn write(lun: &mut Lun, nexus: Nexus, out: Out, data: Option<&[u8]>) 
         Ok(Reserved { save: None, .. }) => Ok(Outcome::Good),
         Ok(Reserved { save: Some(save), .. }) => Ok(Outcome::Keep(save)),
         Err(ReserveError::Conflict) => Ok(Outcome::Conflict),
+        Err(ReserveError::Full) => Ok(Outcome::Full),
         Err(ReserveError::Check(sense)) => Err(sense),
     }
 }

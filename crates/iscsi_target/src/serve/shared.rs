@@ -16,7 +16,7 @@ use crate::serve::connection::portals::Portals;
 use crate::serve::limits::budget::Budget;
 use crate::serve::limits::slots::Slots;
 use crate::serve::limits::turns::TurnClock;
-use crate::serve::limits::unread::{AllEarly, AllUnread};
+use crate::serve::limits::unread::{AllCommands, AllEarly, AllUnread};
 use crate::serve::session::management::Management;
 use crate::serve::stats::Stats;
 use crate::serve::stores::delayed_jobs::Waiting;
@@ -56,6 +56,7 @@ pub(crate) struct Work {
 pub(crate) struct Memory {
     pub(crate) budget: Budget,
     pub(crate) early: AllEarly,
+    pub(crate) commands: AllCommands,
     pub(crate) unread: AllUnread,
     /// Sink for payload of ended commands, which is never read.
     pub(crate) waste: Vec<u8>,

@@ -11,6 +11,11 @@ use crate::fault::Fault;
 use crate::window::Admit;
 
 impl Session {
+    /// Commands, requests ahead of their order, and bursts of ended commands that the session has in memory.
+    pub fn held_commands(&self) -> usize {
+        self.tasks.len() + self.early.len() + self.forgotten.len()
+    }
+
     pub(super) fn begin_command(
         &mut self,
         connection: ConnectionId,

@@ -30,6 +30,11 @@ impl Forgotten {
         }
     }
 
+    /// Number of remembered bursts.
+    pub(super) fn len(&self) -> usize {
+        self.order.len()
+    }
+
     /// Returns true for data of a remembered burst on its own connection (RFC 7143 section 4.2.5).
     pub(super) fn has(&self, connection: ConnectionId, itt: u32, ttt: u32) -> bool {
         self.bursts.get(&(itt, ttt)).is_some_and(|(_, own)| *own == connection)

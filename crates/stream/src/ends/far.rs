@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use engine::{CongestionControl, Pacing};
-use event::{Host, Instant, SocketSample};
+use event::{Host, Instant, LineRate, SocketSample};
 use net::{EndSignals, Events, Interest, Poll, clock, tcp};
 use tables::Recorder;
 
@@ -71,6 +71,8 @@ struct Gathering<'a> {
     listener: &'a TcpListener,
     signals: &'a EndSignals,
     notice: fn(&str),
+    /// Notices of each host.
+    lines: LineRate,
     poll: Poll,
     /// By token, so the oldest one comes first.
     unread: BTreeMap<u64, Unread>,
@@ -115,7 +117,8 @@ impl<'a> Gathering<'a> {
         poll.add(listener.as_fd(), LISTENER_TOKEN, Interest::READ)?;
         poll.add(signals.as_fd(), SIGNALS_TOKEN, Interest::READ)?;
         let (unread, waiting) = (BTreeMap::new(), Vec::new());
-        Ok(Gathering { listener, signals, notice, poll, unread, next_token: FIRST_TOKEN, waiting })
+        let lines = LineRate::default();
+        Ok(Gathering { listener, signals, notice, lines, poll, unread, next_token: FIRST_TOKEN, waiting })
     }
 
     /// Waits until a run is complete; `None` after a signal.
@@ -171,9 +174,19 @@ impl<'a> Gathering<'a> {
         let before = self.waiting.len();
         self.waiting.retain(|arrival| arrival.hello.run != run);
         let found = before - self.waiting.len();
-        (self.notice)(&format!(
-            "{peer}: {found} of {streams} streams arrived within {PATIENCE:?}; they are closed"
-        ));
+        let text = format!("{found} of {streams} streams arrived within {PATIENCE:?}; they are closed");
+        self.say("run", peer, &text);
+    }
+
+    /// Reports an event of a kind about a host, within the rate limit.
+    fn say(&mut self, kind: &'static str, peer: SocketAddr, text: &str) {
+        match self.lines.allow(kind, peer.ip(), clock::now()) {
+            None => {}
+            Some(0) => (self.notice)(&format!("{peer}: {text}")),
+            Some(left_out) => (self.notice)(&format!(
+                "{peer}: {text} (before it, {left_out} notices of this kind are left out)"
+            )),
+        }
     }
 
     /// Accepts one connection.
@@ -216,8 +229,8 @@ impl<'a> Gathering<'a> {
         };
         let Some(Unread { stream, peer, .. }) = self.forget(token)? else { return Ok(()) };
         if self.waiting.len() >= WAITING_MAX {
-            let text = format!("{peer}: {WAITING_MAX} streams wait already; the connection is closed");
-            (self.notice)(&text);
+            let text = format!("{WAITING_MAX} streams wait already; the connection is closed");
+            self.say("waiting", peer, &text);
             return Ok(());
         }
         self.waiting.push(Arrival { stream, peer, hello });
@@ -233,7 +246,7 @@ impl<'a> Gathering<'a> {
 
     fn refuse(&mut self, token: u64, error: &StreamError) -> io::Result<()> {
         if let Some(Unread { peer, .. }) = self.forget(token)? {
-            (self.notice)(&format!("{peer}: {error}"));
+            self.say("refused", peer, &error.to_string());
         }
         Ok(())
     }

@@ -189,4 +189,6 @@ fn bench_reads_and_writes() {
     println!("{document}");
     let errors = machine.run("dmesg | grep -iE 'error|warn|bug:' | grep -i -e iscsi -e target || true");
     assert_eq!(errors, "", "LIO complains");
+    let key = machine.run("dmesg | grep -c X-io.farlun.peer || true");
+    assert_ne!(key, "0", "the page of peers says that LIO logs the private key");
 }

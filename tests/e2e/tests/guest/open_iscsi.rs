@@ -308,3 +308,43 @@ fn paths(machine: &mut Machine, state: &str, count: u32) {
 fn written(machine: &mut Machine) -> u64 {
     machine.run("awk '{ print $5 }' /sys/block/dm-0/stat").parse().expect("a number of writes")
 }
+
+/// Linux's initiator sets its receive buffer, so that the kernel does not adapt it to the path: a session reads no more
+/// than the buffer in a round trip, over its only connection.
+#[test]
+fn one_session_over_a_long_path() {
+    const RTT_MS: u64 = 40;
+    const READ_BYTES: u64 = 8 << 20;
+    need!(machine::available(), skip::program("ss"));
+    let mut machine = Machine::boot();
+    let _target = machine.serve(["--insecure", "--lun", "memory:64MiB"]);
+    configure(&mut machine, &[("node.session.cmds_max", "256"), ("node.session.queue_depth", "128")]);
+    machine.run(&format!("set -e; modprobe sch_netem; tc qdisc add dev eth0 root netem delay {RTT_MS}ms"));
+    // Linux's default, and more than the 512 KiB that are asked for.
+    for (limit, buffer_bytes) in [("212992", 212_992), ("4194304", 512 << 10)] {
+        machine.run(&format!("echo {limit} >/proc/sys/net/core/rmem_max"));
+        login(&mut machine);
+        // The target takes eight.
+        assert_eq!(machine.run("ls /sys/class/iscsi_connection | wc -l"), "1", "connections of a session");
+        let disk = disk(&mut machine);
+        machine.wait_for(&format!("[ -b {disk} ]"));
+        let said = machine.run(&format!(
+            "fio --name=reads --filename={disk} --allow_file_create=0 --direct=1 --ioengine=libaio --rw=read \
+             --bs=128k --iodepth=64 --size={READ_BYTES}"
+        ));
+        let time = said.split(", run=").nth(1).and_then(|rest| rest.split('-').next()?.parse::<u64>().ok());
+        let time_ms = time.unwrap_or_else(|| panic!("no time in {said}"));
+        let mut command = Command::new("ss");
+        command.args(["-tinH", "state", "established", "sport", "=", ":3260"]);
+        let socket = output(&mut machine.near(&command));
+        let window = socket.split("snd_wnd:").nth(1).and_then(|rest| rest.split_whitespace().next());
+        let window_bytes: u64 =
+            window.and_then(|window| window.parse().ok()).unwrap_or_else(|| panic!("no window in {socket}"));
+        println!("{limit}: window of {window_bytes} bytes, {READ_BYTES} bytes in {time_ms} ms");
+        // Part of the buffer is for what the kernel keeps beside the data.
+        assert!((buffer_bytes / 2..=buffer_bytes * 5 / 4).contains(&window_bytes), "{window_bytes} bytes");
+        let round_trips = READ_BYTES / (buffer_bytes * 5 / 4);
+        assert!(time_ms >= (round_trips - 1) * RTT_MS, "{time_ms} ms for {round_trips} round trips");
+        logout(&mut machine);
+    }
+}

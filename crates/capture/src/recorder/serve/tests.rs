@@ -49,7 +49,7 @@ fn an_end_that_was_not_heard_is_told_again() {
         messages.extend(packets.map(|packets| Message::End { packets }));
         sender.write_all(&said(&messages)).unwrap();
         sender.shutdown(Shutdown::Write).unwrap();
-        shared.connection(&ours, peer);
+        shared.connection(&ours, peer, &AtomicBool::new(false));
         let mut heard = Vec::new();
         sender.read_to_end(&mut heard).unwrap();
         let [welcome, rest @ ..] = answers else { unreachable!() };
@@ -70,7 +70,7 @@ fn a_capture_whose_sender_is_gone_at_once_can_make_room() {
     sender.write_all(&said(&[Message::Hello { capture: 5, header: &header() }])).unwrap();
     // Its welcome cannot be said.
     ours.shutdown(Shutdown::Write).unwrap();
-    shared.connection(&ours, peer);
+    shared.connection(&ours, peer, &AtomicBool::new(false));
     let captures = lock(&shared.captures);
     assert!(captures.values().all(|entry| lock(&entry.stream).is_none()) && captures.len() == 1);
 }
@@ -97,7 +97,7 @@ fn a_host_that_breaks_off_again_and_again_does_not_fill_the_log() {
     for _ in 0..100 {
         let (sender, ours, peer) = pair();
         drop(sender);
-        shared.connection(&ours, peer);
+        shared.connection(&ours, peer, &AtomicBool::new(false));
     }
     let lines = lines.load(Ordering::Relaxed);
     assert!((1..50).contains(&lines), "{lines} lines for 100 connections");

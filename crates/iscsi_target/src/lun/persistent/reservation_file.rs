@@ -26,7 +26,7 @@ use block::{BlockError, ErrorKind};
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Kept {
     /// Registrations (port and key) in order of arrival.
-    pub(crate) registrants: Vec<(Port, u64)>,
+    pub(crate) registrants: Vec<(Arc<Port>, u64)>,
     /// Type of the reservation, and which of the registrants holds it.
     pub(crate) held: Option<(ReservationType, usize)>,
 }
@@ -265,14 +265,14 @@ impl Kept {
     }
 }
 
-fn registration(key: &str, isid: &str, name: &str, user: &[&str]) -> Option<(Port, u64)> {
+fn registration(key: &str, isid: &str, name: &str, user: &[&str]) -> Option<(Arc<Port>, u64)> {
     if key.len() != 16 || isid.len() != 12 || !isid.is_ascii() {
         return None;
     }
     let key = u64::from_str_radix(key, 16).ok()?;
     let isid = u64::from_str_radix(isid, 16).ok()?.to_be_bytes();
     let isid = [isid[2], isid[3], isid[4], isid[5], isid[6], isid[7]];
-    Some((Port { name: name::folded(&unescape(name)?), isid, user: parse_user(user)? }, key))
+    Some((Port { name: name::folded(&unescape(name)?), isid, user: parse_user(user)? }.into(), key))
 }
 
 /// Name of a port, and its user if it has one.
@@ -321,10 +321,9 @@ mod tests {
     use super::*;
 
     fn kept() -> Kept {
-        let port = |name: &str, last, user: Option<&str>| Port {
-            name: name.to_owned(),
-            isid: [0x80, 0, 0, 1, 2, last],
-            user: user.map(str::to_owned),
+        let port = |name: &str, last, user: Option<&str>| {
+            let (name, user) = (name.to_owned(), user.map(str::to_owned));
+            Arc::new(Port { name, isid: [0x80, 0, 0, 1, 2, last], user })
         };
         Kept {
             registrants: vec![

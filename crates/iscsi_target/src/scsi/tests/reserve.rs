@@ -5,6 +5,7 @@ use wire::scsi::{ReservationType, ReserveIn, ReserveOut, ReserveParameters};
 use super::*;
 use crate::lun::Save;
 
+mod pending;
 mod users;
 
 const A: Nexus = Nexus(1);

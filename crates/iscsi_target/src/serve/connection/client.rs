@@ -1,6 +1,7 @@
 //! One connection at the target: its socket, its turn in the loop, and the decisions of the policy for it.
 
 mod closing;
+mod held;
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,6 +21,7 @@ use crate::serve::connection::link::{Link, Phase};
 use crate::serve::connection::liveness::{Alive, DISCOVERY_PATIENCE, Verdict};
 use crate::serve::connection::pdu_exchange::Active;
 use crate::serve::limits::slots::Ticket;
+use crate::serve::limits::turns::PeerDebts;
 use crate::serve::limits::unread::Unread;
 use crate::serve::session::state::SessionState;
 use crate::serve::session::transfer::{Payload, Place};
@@ -164,27 +166,12 @@ impl Client {
         self.connection.set_quantum(quantum);
     }
 
-    /// Returns true while other sessions come first, since requests of this session have used too much time.
-    pub(crate) fn rests(&self, now: Instant, sides: &Slab<SessionState>) -> bool {
-        self.place().is_some_and(|(side, _)| sides[side].debt.rests(now))
-    }
-
-    /// Memory for requests that the peer has not finished and responses that it has not read.
-    pub(crate) fn unread(&self) -> Unread {
-        self.unread
-    }
-
-    fn count_unread(&mut self, sides: &Slab<SessionState>, shared: &mut Shared) {
-        let own_bytes = self.connection.held_bytes();
-        let unread = match &self.link.phase {
-            Phase::Login { login, .. } => Unread::Login(own_bytes + login.held_bytes()),
-            Phase::Full { side, connection } => {
-                Unread::Answers(own_bytes + sides[*side].session.made_bytes(*connection))
-            }
-        };
-        if unread != self.unread {
-            shared.memory.unread.change(self.link.peer.ip().into(), self.unread, unread);
-            self.unread = unread;
+    /// Returns true while others come first, since requests of this session, or logins of this address, have used too
+    /// much time.
+    pub(crate) fn rests(&self, now: Instant, sides: &Slab<SessionState>, debts: &PeerDebts) -> bool {
+        match self.place() {
+            Some((side, _)) => sides[side].debt.rests(now),
+            None => debts.rests(self.link.peer.ip().into(), now),
         }
     }
 
@@ -196,7 +183,7 @@ impl Client {
         shared: &mut Shared,
     ) -> Result<Progress, End> {
         let result = self.read_and_send(poll, sides, shared);
-        self.count_unread(sides, shared);
+        self.count_held(sides, shared);
         result
     }
 

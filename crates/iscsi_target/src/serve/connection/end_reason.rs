@@ -41,6 +41,9 @@ pub(crate) enum End {
         "answers that initiators do not take fill the memory for them, most of it for this one; the connection is closed"
     )]
     Deaf,
+    /// Commands of all sessions exceed their bound, and this session has most of them.
+    #[error("open commands fill the memory for them, most of them of this session; the session is closed")]
+    Commands,
     /// Unfinished login text of all connections exceeds its bound, and this connection has most of it.
     #[error("unfinished logins fill the memory for them, most of it for this one; the connection is closed")]
     LongLogin,
@@ -95,6 +98,7 @@ impl End {
             End::MadeRoom => "made room",
             End::NoData(_) => "no data",
             End::Deaf => "deaf",
+            End::Commands => "commands",
             End::LongLogin => "long login",
             End::LoginTimeout => "login timeout",
             End::Io(_) => "socket",

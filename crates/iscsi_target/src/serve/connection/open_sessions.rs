@@ -1,8 +1,8 @@
 //! Open sessions by TSIH, with their owners.
 //!
-//! A login with the names and ISID of an open session reinstates that session (RFC 7143 section
-//! 6.3.5): the serving loop ends the sessions of [`Sessions::take_replaced`]. Names and ISID are visible to everybody
-//! on the path and TSIHs can be guessed, so only the CHAP user of a session may reinstate or join it.
+//! A login with the names and ISID of an open session reinstates that session (RFC 7143 section 6.3.5): the serving
+//! loop ends the sessions of [`Sessions::take_replaced`]. Names, ISID and TSIH are visible to everybody on the path, so
+//! only the CHAP user of a session may reinstate or join it.
 
 use std::collections::HashMap;
 

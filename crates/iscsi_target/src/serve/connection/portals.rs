@@ -47,7 +47,8 @@ impl Portals {
             let own = portal.address.ip().to_canonical();
             let ip = if own.is_unspecified() { reached } else { own };
             let is_there = !own.is_unspecified() || portal.takes(reached);
-            let is_of_use = !ip.is_loopback() || reached.is_loopback();
+            let is_of_use =
+                (!ip.is_loopback() || reached.is_loopback()) && (!is_of_link(ip) || is_of_link(reached));
             let (host, port) = (ip.to_string(), portal.address.port());
             let address = TargetAddress { host, port, portal_group_tag: Some(PORTAL_GROUP_TAG) };
             if is_there && is_of_use && !addresses.contains(&address) {
@@ -66,6 +67,12 @@ impl Portal {
             false => address.is_ipv6() || !self.is_v6_only,
         }
     }
+}
+
+/// Returns true for an IPv6 address of one link: hosts elsewhere, and those that came over IPv4, cannot use it without
+/// a zone, which SendTargets does not name.
+fn is_of_link(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
 }
 
 #[cfg(test)]
@@ -104,6 +111,9 @@ mod tests {
         check(&with_loopback, &[], "192.0.2.1:3260", &["192.0.2.1:3260,1"]);
         let here = ["127.0.0.1:3260,1", "[::1]:3260,1", "192.0.2.1:3260,1"];
         check(&with_loopback, &[], "127.0.0.1:3260", &here);
+        let with_link = [("[fe80::7]:3260", false), ("192.0.2.1:3260", false)];
+        check(&with_link, &[], "192.0.2.1:3260", &["192.0.2.1:3260,1"]);
+        check(&with_link, &[], "[fe80::7]:3260", &["[fe80::7]:3260,1", "192.0.2.1:3260,1"]);
     }
 
     #[test]

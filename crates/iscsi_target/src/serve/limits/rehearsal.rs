@@ -109,15 +109,15 @@ impl Rehearsal {
         if session.debt.rests(self.now) {
             return;
         }
-        let mut clock = TurnClock::start(self.now);
+        let begin = self.now;
+        let mut clock = TurnClock::start(begin);
         clock.look(|| unreachable!("nothing was costly"));
         clock.note_costly();
         self.now += cost;
         clock.look(|| self.now);
         assert_eq!(clock.is_over(), cost >= TURN);
-        if let Some(begin) = clock.costly_since() {
-            session.debt.charge(begin, self.now);
-        }
+        assert!(clock.was_costly());
+        session.debt.charge(begin, self.now);
         assert_eq!(session.debt.rests(self.now), cost > TURN);
         assert!(!session.debt.rests(self.now + cost.min(REST_MAX)));
     }

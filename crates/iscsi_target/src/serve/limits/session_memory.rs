@@ -111,6 +111,22 @@ impl Target {
         }
     }
 
+    /// While commands of all sessions exceed their bound, ends the sessions that have most of them.
+    pub(crate) fn bound_commands(&mut self, now: Instant) {
+        let Some(mut left) = self.shared.memory.commands.excess() else { return };
+        let mut holders: Vec<(usize, usize)> =
+            self.sides.iter().map(|(index, side)| (side.memory.commands, index)).collect();
+        holders.sort_unstable_by(|one, other| other.cmp(one));
+        for (commands, index) in holders {
+            if left == 0 || commands == 0 {
+                return;
+            }
+            left = left.saturating_sub(commands);
+            let members: Vec<usize> = self.sides[index].members.iter().map(|member| member.client).collect();
+            members.into_iter().for_each(|client| self.close(client, &End::Commands, now));
+        }
+    }
+
     /// While unread responses, or logins, exceed their bound of memory, closes the connections that hold most, and a
     /// few more, so that the bound is not reached again at once.
     pub(crate) fn bound_unread(&mut self, now: Instant) {

@@ -4,9 +4,10 @@
 //! PDUs and bytes bound the cost of moving data. A request that is looked up, built or managed may cost a thousand
 //! times as much: after each of these the clock is read. Data transfer needs no such reading.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use event::Instant;
+use event::{Instant, PeerAddress};
 
 /// Time of a turn from which on no more such requests are begun.
 pub(crate) const TURN: Duration = Duration::from_micros(200);
@@ -31,6 +32,24 @@ impl Debt {
     /// Returns true while others come first.
     pub(crate) fn rests(&self, now: Instant) -> bool {
         now < self.until
+    }
+}
+
+/// Debts of peer addresses: for turns of their connections before the login, and turns that ended a connection.
+#[derive(Debug, Default)]
+pub(crate) struct PeerDebts(HashMap<PeerAddress, Debt>);
+
+impl PeerDebts {
+    /// A turn of a connection of `peer` took from `begin` to `end`. All connections of one address together are like one
+    /// session, and their turns are short: so the whole time is left to others.
+    pub(crate) fn charge(&mut self, peer: PeerAddress, begin: Instant, end: Instant) {
+        self.0.retain(|_, debt| debt.rests(end));
+        self.0.insert(peer, Debt { until: end + end.since(begin).min(REST_MAX) });
+    }
+
+    /// Returns true while others than `peer` come first.
+    pub(crate) fn rests(&self, peer: PeerAddress, now: Instant) -> bool {
+        self.0.get(&peer).is_some_and(|debt| debt.rests(now))
     }
 }
 
@@ -64,9 +83,9 @@ impl TurnClock {
         self.is_over
     }
 
-    /// Begin of a turn that has had costly requests.
-    pub(crate) fn costly_since(&self) -> Option<Instant> {
-        self.was_costly.then_some(self.begin)
+    /// Returns true if the turn has had costly requests.
+    pub(crate) fn was_costly(&self) -> bool {
+        self.was_costly
     }
 }
 
@@ -82,13 +101,25 @@ mod tests {
     fn costly_requests_end_a_turn_by_the_clock() {
         let mut clock = TurnClock::start(at(1000));
         clock.look(|| unreachable!("the clock is not read for data"));
-        assert!(!clock.is_over() && clock.costly_since().is_none());
+        assert!(!clock.is_over() && !clock.was_costly());
         clock.note_costly();
         clock.look(|| at(1199));
         assert!(!clock.is_over());
         clock.look(|| at(1200));
-        assert!(clock.is_over());
-        assert_eq!(clock.costly_since(), Some(at(1000)));
+        assert!(clock.is_over() && clock.was_costly());
+    }
+
+    #[test]
+    fn logins_of_an_address_take_half_of_the_time() {
+        let peer = |n: u32| PeerAddress::from(std::net::IpAddr::V4(n.into()));
+        let mut debts = PeerDebts::default();
+        debts.charge(peer(1), at(1000), at(1100));
+        assert!(debts.rests(peer(1), at(1199)) && !debts.rests(peer(1), at(1200)));
+        assert!(!debts.rests(peer(2), at(1150)));
+        debts.charge(peer(2), at(1150), at(1250));
+        assert_eq!(debts.0.len(), 1, "debts that are paid take no memory");
+        debts.charge(peer(2), at(2000), at(10_000_000));
+        assert!(!debts.rests(peer(2), at(10_050_000)));
     }
 
     #[test]

@@ -18,6 +18,12 @@ const LOGIN_OF_ONE_MAX_BYTES: usize = LOGIN_MAX_BYTES / 4;
 const ANSWERS_MAX_BYTES: usize = 128 << 20;
 /// Data of commands that came ahead of their turn, of all sessions.
 const EARLY_MAX_BYTES: usize = 128 << 20;
+/// Commands of all sessions, about half a kilobyte each: 64 for each of as many sessions as there may be.
+const COMMANDS_MAX: usize = 512 << 10;
+/// Commands that go beyond the excess when sessions are ended, so that the bound is not reached again at once.
+const COMMANDS_FEW: usize = COMMANDS_MAX / 32;
+/// Least part of one session, in commands.
+const COMMANDS_OF_ONE_MIN: u32 = 32;
 
 /// Memory of one connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -129,6 +135,29 @@ impl AllEarly {
     }
 }
 
+/// Commands of all sessions, open or remembered.
+#[derive(Debug, Default)]
+pub(crate) struct AllCommands {
+    count: usize,
+}
+
+impl AllCommands {
+    /// Part of one session among so many.
+    pub(crate) fn share(sessions: usize) -> u32 {
+        ((COMMANDS_MAX / sessions.max(1)) as u32).max(COMMANDS_OF_ONE_MIN)
+    }
+
+    /// A session has `now` commands in place of `before`.
+    pub(crate) fn change(&mut self, before: usize, now: usize) {
+        self.count = self.count - before + now;
+    }
+
+    /// Number of commands that have to go if the bound is exceeded, and a few more.
+    pub(crate) fn excess(&self) -> Option<usize> {
+        (self.count > COMMANDS_MAX).then(|| self.count - COMMANDS_MAX + COMMANDS_FEW)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
@@ -179,6 +208,19 @@ mod tests {
         assert_eq!(all.excess(), None);
         assert_eq!(Unread::Login(7).bytes_like(Unread::Login(1)), 7);
         assert_eq!(Unread::Login(7).bytes_like(Unread::Answers(1)), 0);
+    }
+
+    #[test]
+    fn commands_of_all_sessions_have_a_bound() {
+        assert_eq!([1, 128, 1024, 8192].map(AllCommands::share), [COMMANDS_MAX as u32, 4096, 512, 64]);
+        assert_eq!(AllCommands::share(usize::MAX), COMMANDS_OF_ONE_MIN);
+        let mut all = AllCommands::default();
+        (0..128).for_each(|_| all.change(0, 4096));
+        assert_eq!(all.excess(), None);
+        all.change(4096, 4098);
+        assert_eq!(all.excess(), Some(2 + COMMANDS_FEW));
+        all.change(4098, 0);
+        assert_eq!(all.excess(), None);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use net::{Interest, tcp};
 use crate::serve::connection::client::Client;
 use crate::serve::connection::end_reason::End;
 use crate::serve::limits::slots::{Admission, CONNECTIONS_MAX, CONNECTIONS_OF_ONE_MAX};
+use crate::serve::limits::unread::AllCommands;
 use crate::serve::log_some;
 use crate::serve::service::sampling::ROLL_CALL_EVERY;
 use crate::serve::service::target::{LISTENER_TOKENS, Target};
@@ -57,7 +58,9 @@ impl Target {
             let compat = self.shared.rules.compat;
             let client = prepared.and_then(|()| {
                 stream.set_nodelay(!compat.nagle)?;
-                let login = self.shared.rules.policy.clone();
+                let mut login = self.shared.rules.policy.clone();
+                let share = AllCommands::share(self.shared.admission.open_sessions + 1);
+                login.command_window = login.command_window.min(share);
                 let mut connection =
                     Connection::new(stream, &self.poll, entry.key() as u64, self.config.course())?;
                 connection.go_through(self.sampling.gate.clone());

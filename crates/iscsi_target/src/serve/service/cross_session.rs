@@ -1,7 +1,7 @@
-//! Effects of one session on others: session reinstatement, task management across sessions, and PDUs that another
-//! connection has to send.
+//! Effects of one session on others: session reinstatement, task management across sessions, PDUs that another
+//! connection has to send, and the time that all of it takes.
 
-use event::Instant;
+use event::{Instant, PeerAddress};
 
 use crate::lun::Nexus;
 use crate::serve::Target;
@@ -103,6 +103,23 @@ impl Target {
             if let Some(client) = self.clients.get_mut(index) {
                 client.become_dirty(&mut self.schedule.dirty);
             }
+        }
+    }
+
+    /// Charges a turn, with its effects on others, to its session; before the login, and if it has ended the session, to
+    /// the address of its peer.
+    pub(crate) fn charge(
+        &mut self,
+        client: usize,
+        (peer, was_login): (PeerAddress, bool),
+        begin: Instant,
+        end: Instant,
+    ) {
+        let side = self.clients.get(client).and_then(|client| Some(client.place()?.0));
+        match side.filter(|_| !was_login) {
+            None => self.schedule.debts.charge(peer, begin, end),
+            Some(side) if self.shared.turn.was_costly() => self.sides[side].debt.charge(begin, end),
+            Some(_) => {}
         }
     }
 }

@@ -8,6 +8,7 @@ use event::{Granted, Instant, Sink};
 use crate::serve::Target;
 use crate::serve::connection::end_reason::End;
 use crate::serve::connection::liveness::Verdict;
+use crate::serve::limits::unread::AllCommands;
 use crate::serve::service::line_claims::Claims;
 
 /// Largest mean cost of one look, as part of the interval between two looks. The system call takes a few microseconds.
@@ -51,13 +52,15 @@ impl Target {
         let (mut claims, mut claims_of_peers) = (Claims::default(), Claims::default());
         let (mut seen, mut met) = (Vec::new(), Vec::new());
         let has_company = self.sampling.busy > 1;
+        let window_max =
+            self.config.window_max().min(AllCommands::share(self.shared.admission.open_sessions));
         for (index, client) in &mut self.clients {
             if client.is_overdue(now) {
                 failed.push((index, End::LoginTimeout));
                 continue;
             }
             waiting |= client.awaits_login();
-            match client.sample(now, &mut self.sides, self.config.window_max(), has_company) {
+            match client.sample(now, &mut self.sides, window_max, has_company) {
                 Ok(None) => {}
                 Ok(Some((sample, look_again))) => {
                     busy += 1;

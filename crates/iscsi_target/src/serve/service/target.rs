@@ -7,8 +7,8 @@ use std::rc::Rc;
 
 use block::Workers;
 use control::{Crowd, Sharing};
-use engine::{CongestionControl, Gate, RouteMemory};
 use engine::trace::Tracer;
+use engine::{CongestionControl, Gate, RouteMemory};
 use event::{Host, Instant, LineRate, Sink, SocketSample};
 use net::limits::{give_memory_back, raise_open_files};
 use net::{EndSignals, Interest, Poll};
@@ -26,8 +26,8 @@ use crate::serve::connection::open_sessions::Sessions;
 use crate::serve::connection::portals::Portals;
 use crate::serve::limits::budget::Budget;
 use crate::serve::limits::slots::Slots;
-use crate::serve::limits::turns::TurnClock;
-use crate::serve::limits::unread::{AllEarly, AllUnread};
+use crate::serve::limits::turns::{PeerDebts, TurnClock};
+use crate::serve::limits::unread::{AllCommands, AllEarly, AllUnread};
 use crate::serve::reload::prepare::Reloader;
 use crate::serve::reload::replaced_stores;
 use crate::serve::session::management::Management;
@@ -101,6 +101,7 @@ pub(crate) struct Schedule {
     /// Clients that wait for buffers; `spaced` are the clients that delay their data for pacing.
     pub(crate) paused: Vec<usize>,
     pub(crate) spaced: Vec<usize>,
+    pub(crate) debts: PeerDebts,
 }
 
 /// Samples of connections, and the arbiters that share a line by them.
@@ -200,6 +201,7 @@ impl Target {
             memory: Memory {
                 budget: Budget::new(BUFFERS_KEEP_BYTES),
                 early: AllEarly::default(),
+                commands: AllCommands::default(),
                 unread: AllUnread::default(),
                 waste: Vec::new(),
             },
@@ -299,6 +301,10 @@ impl Target {
         // open-iscsi ends a discovery that way.
         let is_discovery = client.place().is_some_and(|(side, _)| self.sides[side].identity.iqn.is_none());
         let is_usual = end.is_reset() && is_discovery;
+        if let Some(advice) = client.advice() {
+            let text = format_args!("{}: {advice}", client.name());
+            log_some(&mut self.lines, ("advice", client.link.peer.ip()), now, text);
+        }
         client.leave(&mut self.sides, &mut self.shared, has_left && self.shutdown.drain.is_none());
         if end.is_worth_telling() && !is_usual {
             let text = format_args!("{}: {end}", client.name());

@@ -138,7 +138,7 @@ impl Service for Target {
                 break;
             }
             let Some(client) = self.clients.get_mut(index) else { continue };
-            if at < self.schedule.shared_until && client.rests(at, &self.sides) {
+            if at < self.schedule.shared_until && client.rests(at, &self.sides, &self.schedule.debts) {
                 self.schedule.again.push(index);
                 continue;
             }
@@ -148,12 +148,9 @@ impl Service for Target {
             }
             let quantum = if now < self.schedule.shared_until { Quantum::SHARED } else { Quantum::ALONE };
             client.set_quantum(quantum);
+            let (begin, payer) = (at, (client.link.peer.ip().into(), client.awaits_login()));
             self.shared.turn = TurnClock::start(at);
             let turn = client.turn(&self.poll, &mut self.sides, &mut self.shared);
-            at = net::clock::now();
-            if let (Some(begin), Some((side, _))) = (self.shared.turn.costly_since(), client.place()) {
-                self.sides[side].debt.charge(begin, at);
-            }
             match turn {
                 Ok(Progress::Waits) => {
                     if client.resume_at().is_some() && !self.schedule.spaced.contains(&index) {
@@ -174,8 +171,11 @@ impl Service for Target {
                 Err(end) => self.close(index, &end, now),
             }
             self.bound_unread(now);
+            self.bound_commands(now);
             self.end_replaced(now);
             self.manage(now);
+            at = net::clock::now();
+            self.charge(index, payer, begin, at);
         }
         if now >= self.next_release() {
             self.release_luns(now);

@@ -50,6 +50,7 @@ impl SessionState {
         match scsi::execute_with(&mut shared.luns, lun, self.nexus, cdb, bytes) {
             Outcome::Good => self.answer(task, Status::GOOD, None, len_bytes),
             Outcome::Conflict => self.answer(task, Status::RESERVATION_CONFLICT, None, len_bytes),
+            Outcome::Full => self.answer(task, Status::TASK_SET_FULL, None, len_bytes),
             Outcome::Check(sense) => self.answer(task, Status::CHECK_CONDITION, Some(sense), len_bytes),
             Outcome::Preempted { sessions, save } => {
                 let transfer = without_place(task, lun, len_bytes, Body::Away);

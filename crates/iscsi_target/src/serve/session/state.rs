@@ -60,12 +60,15 @@ pub(crate) struct SessionIdentity {
     pub(crate) iqn: Option<String>,
 }
 
-/// Memory for the data of a session.
+/// Memory for the data and commands of a session.
+#[derive(Default)]
 pub(crate) struct SessionMemory {
     /// Buffers of its transfers.
     pub(crate) holds: Holdings,
     /// Data that waits for commands before its own, as it was counted last.
     pub(crate) early_bytes: usize,
+    /// Commands in memory, as they were counted last.
+    pub(crate) commands: usize,
     /// Commands that fit into the session's share of buffers, by the mean size of commands with a buffer.
     pub(crate) window_max: u32,
 }
@@ -101,7 +104,7 @@ impl SessionState {
             session,
             members: vec![Member::new(ConnectionId::LEADING, client, local)],
             transfers: Slab::new(),
-            memory: SessionMemory { holds: Holdings::default(), early_bytes: 0, window_max: u32::MAX },
+            memory: SessionMemory { window_max: u32::MAX, ..SessionMemory::default() },
             lingering: Lingering::default(),
             weight: shared.rules.weights.get(&name::folded(&candidate.initiator_name)).copied().unwrap_or(1),
             debt: Debt::default(),
@@ -243,6 +246,7 @@ impl SessionState {
             Outcome::Good => self.answer(task, Status::GOOD, None, 0),
             Outcome::ConditionMet => self.answer(task, Status::CONDITION_MET, None, 0),
             Outcome::Conflict => self.answer(task, Status::RESERVATION_CONFLICT, None, 0),
+            Outcome::Full => self.answer(task, Status::TASK_SET_FULL, None, 0),
             Outcome::DataIn(data) => self.session.send_owned(task, data),
             Outcome::Check(sense) => self.answer(task, Status::CHECK_CONDITION, Some(sense), 0),
             Outcome::Sync => self.store_call(run, shared, StoreCall::Flush.into()),
@@ -403,8 +407,8 @@ impl SessionState {
     ) {
         if let (Some(error), Some(number)) = (failure.device_error(), lun.number()) {
             let text = error.to_string();
-            if shared.report.told.is_new(number, &text, clock::now()) {
-                log(format_args!("{}: LUN {number}: {text}", self.identity.name));
+            if let Some(line) = shared.report.told.line(number, text, clock::now()) {
+                log(format_args!("{}: LUN {number}: {line}", self.identity.name));
             }
         }
         let (status, sense) = scsi::status_of(failure);

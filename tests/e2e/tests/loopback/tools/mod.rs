@@ -4,6 +4,7 @@ mod bad_input;
 mod captures;
 mod commands;
 mod doctor;
+mod recorder;
 mod secrets;
 mod stream;
 mod trace;

@@ -2,6 +2,7 @@
 //! after, and errors that say what to do.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
@@ -178,4 +179,19 @@ fn who_receives_cannot_say_how_it_is_sent() {
         run(command.args(words), MINUTE).expect_code(2).expect_sentence(&["stream serve"]);
     }
     run(&mut farlun(["stream", "127.0.0.1:1", "--digest", "crc32c"]), MINUTE).expect_code(2);
+}
+
+/// A host whose connections say nothing of use does not fill the log.
+#[test]
+fn connections_without_a_hello_leave_a_few_lines() {
+    let (mut far, address) = far_end("127.0.0.1", &[]);
+    for _ in 0..200 {
+        let mut stream = std::net::TcpStream::connect(&address).expect("it listens");
+        stream.write_all(b"GET / HTTP/1.0\r\nHost: someone.example\r\n\r\n").expect("it reads");
+        // Closed, or reset with the rest unread.
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    assert_eq!(far.terminate(), 0);
+    let said = far.stderr();
+    assert!((1..50).contains(&said.lines().count()), "{said}");
 }

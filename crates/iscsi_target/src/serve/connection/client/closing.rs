@@ -3,8 +3,8 @@
 use slab::Slab;
 
 use super::Client;
+use crate::serve::Shared;
 use crate::serve::session::state::SessionState;
-use crate::serve::{Shared, log};
 
 impl Client {
     /// Sends an Async Message that announces the drop of the session.
@@ -16,6 +16,11 @@ impl Client {
         }
     }
 
+    /// Advice on the limits of this host that were too small for the path of the connection.
+    pub(in crate::serve) fn advice(&self) -> Option<String> {
+        self.connection.advice()
+    }
+
     /// Takes the connection's traces out of the shared state, and its session with the last one; `is_logout` is a
     /// logout of the initiator's own accord.
     pub(in crate::serve) fn leave(
@@ -24,9 +29,6 @@ impl Client {
         shared: &mut Shared,
         is_logout: bool,
     ) {
-        if let Some(advice) = self.connection.advice() {
-            log(format_args!("{}: {advice}", self.link.name));
-        }
         shared.crowd.leave(self.link.index);
         shared.memory.unread.leave(self.link.peer.ip().into(), self.unread);
         if let Some(ticket) = self.ticket {
@@ -47,6 +49,7 @@ impl Client {
                     shared.luns.end(place.nexus, is_logout);
                     shared.admission.open_sessions -= 1;
                     shared.memory.early.leave(place.memory.early_bytes);
+                    shared.memory.commands.change(place.memory.commands, 0);
                     shared.memory.budget.leave(&place.memory.holds);
                     sides.remove(side);
                 } else {

@@ -241,3 +241,30 @@ fn answers_that_nobody_reads_under_a_limit_of_memory() {
     });
     expect_unharmed(&mut target, &mut bystander);
 }
+
+/// Commands that stay open take memory: full windows of them, in many sessions, have a bound together.
+#[test]
+fn commands_that_stay_open() {
+    const SESSIONS: usize = 150;
+    const WINDOW: usize = 4000;
+    const HELD_MAX_BYTES: u64 = 512 << 20;
+    let (mut target, mut bystander) = set_up(&["memory:1MiB"]);
+    let before_bytes = target.service.resident_bytes();
+    let mut sessions = Vec::new();
+    for _ in 0..SESSIONS {
+        let mut session = Session::open(&target);
+        let mut commands = Vec::new();
+        for _ in 0..WINDOW {
+            let command = session.command(0, write(0, BLOCK_BYTES), Flow::Out(BLOCK_BYTES));
+            commands.extend(pdu::bytes(command, &[]));
+        }
+        session.send_bytes(&commands);
+        sessions.push(session);
+        bystander.read(0, 0, 4096);
+    }
+    until("some are closed", MINUTE, || target.service.stderr().contains("open commands fill the memory"));
+    let grown_bytes = target.service.resident_bytes().saturating_sub(before_bytes);
+    assert!(grown_bytes < HELD_MAX_BYTES, "{grown_bytes} bytes are held for commands");
+    drop(sessions);
+    expect_unharmed(&mut target, &mut bystander);
+}
