@@ -3,9 +3,9 @@
 //! | state | congestion control | leaves |
 //! |---|---|---|
 //! | `Hosts` | the host's | at the first unqueued episode, or if the route's memory says random loss |
-//! | `Suspect` | the host's | at a second one that decides, a queue, or 30 s without any |
+//! | `Suspect` | the host's | once the episodes decide, at a queue, or after 30 s without any |
 //! | `Trial` | rate-based | by its verdict (`trial.rs`) |
-//! | `RateBased` | rate-based | when losses come with a queue |
+//! | `RateBased` | rate-based | when losses come with a queue, or a long queue stays |
 //! | `Held` | the host's | in time |
 //! | `Denied` | the host's | never |
 
