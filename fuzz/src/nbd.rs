@@ -58,19 +58,20 @@ pub(crate) fn server(data: &[u8]) {
             Receive::Header { len_bytes } => {
                 let Some(header) = stream.take(len_bytes) else { return };
                 if server.handle(header).is_err() {
-                    assert_eq!(server.expects(), Receive::Nothing, "a fault ends the connection");
+                    assert_eq!(server.expects(), Receive::Closed, "a fault ends the connection");
                     return;
                 }
             }
             Receive::Payload { len_bytes, .. } | Receive::Discard { len_bytes } => {
                 assert!(len_bytes <= PAYLOAD_MAX_BYTES);
                 let Some(bytes) = stream.payload(len_bytes) else { return };
-                server.laid(bytes);
+                server.received(bytes);
             }
-            Receive::Nothing => {
+            Receive::Closed => {
                 assert!(server.is_finished(), "an end in good order");
                 return;
             }
+            Receive::Wait | Receive::Tls => panic!("everything is answered, sent and under TLS"),
         }
         while let Some(event) = server.poll_event() {
             match event {
@@ -128,19 +129,20 @@ pub(crate) fn client(data: &[u8]) {
             Receive::Payload { token, offset_bytes, len_bytes } => {
                 assert!(offset_bytes + len_bytes <= lens[token as usize], "data inside of the buffer");
                 let Some(bytes) = stream.payload(len_bytes) else { break };
-                client.laid(bytes)
+                client.received(bytes)
             }
             Receive::Discard { len_bytes } => {
                 let Some(bytes) = stream.payload(len_bytes) else { break };
-                client.laid(bytes)
+                client.received(bytes)
             }
-            Receive::Nothing => {
+            Receive::Closed => {
                 assert!(client.is_finished(), "an end in good order");
                 break;
             }
+            Receive::Wait | Receive::Tls => panic!("a client always reads, without TLS"),
         };
         if result.is_err() {
-            assert_eq!(client.expects(), Receive::Nothing, "a fault ends the connection");
+            assert_eq!(client.expects(), Receive::Closed, "a fault ends the connection");
             break;
         }
         while let Some(event) = client.poll_event() {

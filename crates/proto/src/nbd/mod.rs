@@ -2,9 +2,9 @@
 //! project).
 //!
 //! One connection, one machine: negotiation first, then transmission, through the same four kinds of method. Inputs:
-//! `expects` names the next bytes and their destination, `handle` takes a header, `laid` reports payload that the caller
-//! has put into its own buffer or thrown away. Commands depend on the side. Outputs: `poll_transmit`, `poll_event`.
-//! Payload never passes through a machine: it is named by the caller's token or the server's key.
+//! `expects` names the next bytes and their destination, `handle` takes a header, `received` reports payload that the
+//! caller has put into its own buffer or thrown away. Commands depend on the side. Outputs: `poll_transmit`,
+//! `poll_event`. Payload never passes through a machine: it is named by the caller's token or the server's key.
 //!
 //! A [`NbdFault`] ends the connection: the machine expects nothing afterwards and is dropped by its caller. TLS, sockets,
 //! buffers and the order of execution are the caller's.
@@ -36,7 +36,7 @@ pub enum Receive {
         /// Length of the header.
         len_bytes: usize,
     },
-    /// Payload for the caller's buffer, reported by `laid` in any pieces.
+    /// Payload for the caller's buffer, reported by `received` in any pieces.
     Payload {
         /// The caller's name of the request.
         token: u64,
@@ -45,13 +45,17 @@ pub enum Receive {
         /// Bytes still to come.
         len_bytes: u32,
     },
-    /// Bytes to throw away, reported by `laid` in any pieces.
+    /// Bytes to throw away, reported by `received` in any pieces.
     Discard {
         /// Bytes still to come.
         len_bytes: u32,
     },
-    /// No bytes now: too many requests or replies wait, TLS begins, or the connection is over.
-    Nothing,
+    /// No bytes until something is answered or sent: too many requests or replies wait.
+    Wait,
+    /// No bytes until TLS protects the connection.
+    Tls,
+    /// No bytes any more: the connection is over.
+    Closed,
 }
 
 /// Bytes to send: a header, then a part of a request's data.

@@ -143,11 +143,11 @@ pub struct ExportFacts {
 }
 
 impl ExportFacts {
-    /// Judges a command; `has_allocation` says that `base:allocation` was agreed.
+    /// Validates a command; `has_allocation` says that `base:allocation` was agreed.
     ///
     /// # Errors
     /// One of [`wire::nbd::error_number`] that the command is answered with.
-    pub fn judge(&self, command: &NbdCommand, has_allocation: bool) -> Result<(), u32> {
+    pub fn validate(&self, command: &NbdCommand, has_allocation: bool) -> Result<(), u32> {
         let NbdCommand { op, flags, offset_bytes, len_bytes } = *command;
         let has = |flag: u16| self.flags & flag == flag;
         if op.changes() && has(transmission_flag::READ_ONLY) {
@@ -221,7 +221,7 @@ mod tests {
         ];
         for (facts, op, flags, offset_bytes, len_bytes, expected) in table {
             let command = NbdCommand { op, flags, offset_bytes, len_bytes };
-            assert_eq!(facts.judge(&command, false), expected, "{command:?}");
+            assert_eq!(facts.validate(&command, false), expected, "{command:?}");
         }
         let status = NbdCommand {
             op: NbdOp::BlockStatus,
@@ -229,7 +229,7 @@ mod tests {
             offset_bytes: 0,
             len_bytes: 512,
         };
-        assert_eq!(facts.judge(&status, true), Ok(()));
+        assert_eq!(facts.validate(&status, true), Ok(()));
     }
 
     #[test]

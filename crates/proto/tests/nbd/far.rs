@@ -61,15 +61,15 @@ impl Far {
             }
             Receive::Payload { token, offset_bytes, len_bytes } if most > 0 => {
                 let len = most.min(len_bytes as usize);
-                let place =
+                let part =
                     &mut self.buffers.get_mut(&token).expect("a buffer")[offset_bytes as usize..][..len];
-                input.drain(..len).zip(place).for_each(|(byte, place)| *place = byte);
-                self.server.laid(len as u32);
+                input.drain(..len).zip(part).for_each(|(byte, stored)| *stored = byte);
+                self.server.received(len as u32);
             }
             Receive::Discard { len_bytes } if most > 0 => {
                 let len = most.min(len_bytes as usize);
                 input.drain(..len);
-                self.server.laid(len as u32);
+                self.server.received(len as u32);
             }
             _ => return Ok(false),
         }
@@ -95,14 +95,14 @@ impl Far {
         if self.open.is_empty() {
             return false;
         }
-        let place = random.usize(..self.open.len());
-        let (key, command) = self.open[place];
+        let index = random.usize(..self.open.len());
+        let (key, command) = self.open[index];
         let is_waiting = command.op == NbdOp::Write && !self.received.contains(&key);
         let fails = random.u8(..) < 16;
         if is_waiting && !fails {
             return false;
         }
-        self.open.swap_remove(place);
+        self.open.swap_remove(index);
         let (offset, len) = (command.offset_bytes as usize, command.len_bytes as usize);
         if fails {
             self.server.fail(key, 5, random.bool().then_some(command.offset_bytes));

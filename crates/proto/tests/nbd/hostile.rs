@@ -43,7 +43,7 @@ fn disturbed_bytes_end_in_an_error_or_an_answer() {
             }
             if let Err(fault) = pair.step(true, &mut random) {
                 assert!(!fault.to_string().is_empty());
-                let is_far = pair.far.server.expects() == Receive::Nothing;
+                let is_far = pair.far.server.expects() == Receive::Closed;
                 far_faults += usize::from(is_far);
                 near_faults += usize::from(!is_far);
                 break;
@@ -65,7 +65,7 @@ fn feed_server(server: &mut NbdServer, mut bytes: &[u8]) -> Result<(), NbdFault>
             Receive::Payload { len_bytes, .. } | Receive::Discard { len_bytes } if !bytes.is_empty() => {
                 let len = bytes.len().min(len_bytes as usize);
                 bytes = &bytes[len..];
-                server.laid(len as u32);
+                server.received(len as u32);
             }
             _ => return Ok(()),
         }
@@ -128,7 +128,7 @@ fn options_and_their_answers() {
     feed_server(&mut closed, &option(option_code::LIST, b"")).expect("an option");
     assert_eq!(replies(&mut closed), [reply_type::ERR_TLS_REQD]);
     feed_server(&mut closed, &option(option_code::STARTTLS, b"")).expect("an option");
-    assert_eq!((replies(&mut closed), closed.expects()), (vec![reply_type::ACK], Receive::Nothing));
+    assert_eq!((replies(&mut closed), closed.expects()), (vec![reply_type::ACK], Receive::Tls));
     closed.start_tls();
     feed_server(&mut closed, &option(option_code::LIST, b"")).expect("an option");
     assert_eq!(replies(&mut closed).len(), 3);
@@ -155,7 +155,7 @@ fn clients_that_lose_their_connection() {
             _ => matches!(fault, NbdFault::TooLong { .. }),
         };
         assert!(is_expected, "{name}: {fault}");
-        assert_eq!(server.expects(), Receive::Nothing, "{name}");
+        assert_eq!(server.expects(), Receive::Closed, "{name}");
     }
 }
 
@@ -224,7 +224,7 @@ fn feed_client(client: &mut NbdClient, mut bytes: &[u8]) -> Result<(), NbdFault>
             Receive::Payload { len_bytes, .. } | Receive::Discard { len_bytes } if !bytes.is_empty() => {
                 let len = bytes.len().min(len_bytes as usize);
                 bytes = &bytes[len..];
-                client.laid(len as u32)?;
+                client.received(len as u32)?;
             }
             _ => return Ok(()),
         }
@@ -284,7 +284,7 @@ fn servers_that_break_the_protocol() {
         let mut client = client();
         let result = feed_client(&mut client, &bytes);
         assert!(result.is_err(), "{name}");
-        assert_eq!(client.expects(), Receive::Nothing, "{name}");
+        assert_eq!(client.expects(), Receive::Closed, "{name}");
     }
     let mut client = client();
     let good = [

@@ -96,14 +96,14 @@ impl Near {
             Receive::Payload { token, offset_bytes, len_bytes } if most > 0 => {
                 let len = most.min(len_bytes as usize);
                 let asked = self.asked.get_mut(&token).expect("a read");
-                let place = &mut asked.buffer[offset_bytes as usize..][..len];
-                input.drain(..len).zip(place).for_each(|(byte, place)| *place = byte);
-                self.client.laid(len as u32)?;
+                let part = &mut asked.buffer[offset_bytes as usize..][..len];
+                input.drain(..len).zip(part).for_each(|(byte, stored)| *stored = byte);
+                self.client.received(len as u32)?;
             }
             Receive::Discard { len_bytes } if most > 0 => {
                 let len = most.min(len_bytes as usize);
                 input.drain(..len);
-                self.client.laid(len as u32)?;
+                self.client.received(len as u32)?;
             }
             _ => return Ok(false),
         }

@@ -96,7 +96,7 @@ enum Step {
 
 /// A request that is not answered.
 #[derive(Debug)]
-struct Open {
+struct PendingRequest {
     token: u64,
     command: NbdCommand,
     is_sent: bool,
@@ -115,7 +115,7 @@ pub struct NbdClient {
     step: Step,
     negotiation: state::Negotiation,
     agreement: Option<NbdAgreement>,
-    open: BTreeMap<u64, Open>,
+    pending: BTreeMap<u64, PendingRequest>,
     next_cookie: u64,
     /// Messages, each with the cookie of the request that it is.
     outbox: VecDeque<(Option<u64>, NbdTransmit)>,
@@ -135,7 +135,7 @@ impl NbdClient {
             step: Step::Greeting,
             negotiation: state::Negotiation::default(),
             agreement: None,
-            open: BTreeMap::new(),
+            pending: BTreeMap::new(),
             next_cookie: 1,
             outbox: VecDeque::new(),
             events: VecDeque::new(),
@@ -151,15 +151,15 @@ impl NbdClient {
             Step::ReplyData(header) => Receive::Header { len_bytes: header.len_bytes as usize },
             Step::ExportName => Receive::Header { len_bytes: ExportNameReply::LEN },
             Step::Padding(len_bytes) => Receive::Discard { len_bytes },
-            Step::Answer if self.is_finished() => Receive::Nothing,
+            Step::Answer if self.is_finished() => Receive::Closed,
             Step::Answer => Receive::Header { len_bytes: SimpleReply::LEN },
             Step::ChunkRest(_) => Receive::Header { len_bytes: ChunkHeader::LEN - SimpleReply::LEN },
             Step::ChunkBody(chunk) => Receive::Header { len_bytes: chunk.len_bytes as usize },
             Step::DataOffset(_) => Receive::Header { len_bytes: ChunkHeader::OFFSET_LEN },
             Step::Data { cookie, offset_bytes, len_bytes, .. } => {
-                Receive::Payload { token: self.open[&cookie].token, offset_bytes, len_bytes }
+                Receive::Payload { token: self.pending[&cookie].token, offset_bytes, len_bytes }
             }
-            Step::Over => Receive::Nothing,
+            Step::Over => Receive::Closed,
         }
     }
 
@@ -200,7 +200,7 @@ impl NbdClient {
     ///
     /// # Panics
     /// If they are more than [`NbdClient::expects`] named.
-    pub fn laid(&mut self, bytes: u32) -> Result<(), NbdFault> {
+    pub fn received(&mut self, bytes: u32) -> Result<(), NbdFault> {
         let left = |len: u32| len.checked_sub(bytes).expect("no more bytes than `expects` named");
         let result = match &mut self.step {
             Step::Padding(len_bytes) => {
@@ -237,7 +237,7 @@ impl NbdClient {
     pub fn submit(&mut self, token: u64, command: NbdCommand) -> Result<(), u32> {
         let agreement = self.agreement.as_ref().expect("an agreement with the server");
         assert!(!self.is_leaving, "a request after NBD_CMD_DISC");
-        agreement.facts.judge(&command, agreement.has_allocation)?;
+        agreement.facts.validate(&command, agreement.has_allocation)?;
         let cookie = self.next_cookie;
         self.next_cookie += 1;
         let NbdCommand { op, flags, offset_bytes, len_bytes } = command;
@@ -246,7 +246,7 @@ impl NbdClient {
         let payload = (op == NbdOp::Write).then_some(NbdPayload { token, offset_bytes: 0, len_bytes });
         let releases = payload.map(|payload| payload.token);
         self.outbox.push_back((Some(cookie), NbdTransmit { header, payload, releases }));
-        let open = Open {
+        let pending = PendingRequest {
             token,
             command,
             is_sent: false,
@@ -255,7 +255,7 @@ impl NbdClient {
             errors: 0,
             extents: Vec::new(),
         };
-        self.open.insert(cookie, open);
+        self.pending.insert(cookie, pending);
         Ok(())
     }
 
@@ -276,8 +276,8 @@ impl NbdClient {
     /// The next bytes to send.
     pub fn poll_transmit(&mut self) -> Option<NbdTransmit> {
         let (cookie, transmit) = self.outbox.pop_front()?;
-        if let Some(open) = cookie.and_then(|cookie| self.open.get_mut(&cookie)) {
-            open.is_sent = true;
+        if let Some(pending) = cookie.and_then(|cookie| self.pending.get_mut(&cookie)) {
+            pending.is_sent = true;
         }
         Some(transmit)
     }
@@ -294,17 +294,17 @@ impl NbdClient {
 
     /// Requests that are not answered.
     pub fn open_requests(&self) -> usize {
-        self.open.len()
+        self.pending.len()
     }
 
     /// Tokens of the requests that are not answered, in the order of their submission: after a fault they are all over.
     pub fn open_tokens(&self) -> impl Iterator<Item = u64> {
-        self.open.values().map(|open| open.token)
+        self.pending.values().map(|pending| pending.token)
     }
 
     /// True if the connection can be closed: NBD_CMD_DISC is sent and everything is answered.
     pub fn is_finished(&self) -> bool {
-        self.is_leaving && self.open.is_empty() && self.outbox.is_empty()
+        self.is_leaving && self.pending.is_empty() && self.outbox.is_empty()
     }
 
     fn send(&mut self, bytes: impl Into<Vec<u8>>) {

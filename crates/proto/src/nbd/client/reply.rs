@@ -6,7 +6,7 @@ use wire::nbd::{
 };
 
 use super::super::{EXTENTS_MAX, NbdFault, NbdOp};
-use super::{NbdAgreement, NbdClient, NbdClientEvent, NbdCompletion, Open, Step};
+use super::{NbdAgreement, NbdClient, NbdClientEvent, NbdCompletion, PendingRequest, Step};
 
 /// Longest payload of an error chunk: number, text and offset.
 const ERROR_MAX_BYTES: u32 = 4 + 2 + STRING_MAX as u32 + 8;
@@ -23,18 +23,18 @@ impl NbdClient {
             return Ok(());
         }
         let SimpleReply { error, cookie } = SimpleReply::parse(bytes)?;
-        let open = self.find(cookie)?;
-        let (op, len_bytes) = (open.command.op, open.command.len_bytes);
-        if open.coverage.bytes() > 0 || open.errors > 0 || !open.extents.is_empty() {
+        let pending = self.find(cookie)?;
+        let (op, len_bytes) = (pending.command.op, pending.command.len_bytes);
+        if pending.coverage.bytes() > 0 || pending.errors > 0 || !pending.extents.is_empty() {
             return Err(NbdFault::Contradiction("sent a simple reply behind chunks"));
         }
         if is_structured && op == NbdOp::Read || op == NbdOp::BlockStatus && error == 0 {
             return Err(NbdFault::Contradiction("sent a simple reply where chunks were agreed"));
         }
         if error != 0 {
-            open.error = Some(error);
+            pending.error = Some(error);
         } else if op == NbdOp::Read {
-            let range = open.coverage.add(0, len_bytes);
+            let range = pending.coverage.add(0, len_bytes);
             range.expect("a range of a read that has none");
             self.step = Step::Data { cookie, offset_bytes: 0, len_bytes, is_done: true };
             return Ok(());
@@ -47,8 +47,8 @@ impl NbdClient {
         bytes[..SimpleReply::LEN].copy_from_slice(&begin);
         bytes[SimpleReply::LEN..].copy_from_slice(rest);
         let chunk = ChunkHeader::parse(&bytes)?;
-        let open = self.find(chunk.cookie)?;
-        let op = open.command.op;
+        let pending = self.find(chunk.cookie)?;
+        let op = pending.command.op;
         let len_bytes = chunk.len_bytes;
         match chunk.kind {
             chunk_type::NONE => {
@@ -61,7 +61,7 @@ impl NbdClient {
             }
             chunk_type::OFFSET_DATA if op == NbdOp::Read => {
                 let offset_len = ChunkHeader::OFFSET_LEN as u32;
-                NbdFault::limit("a data chunk", len_bytes, open.command.len_bytes + offset_len)?;
+                NbdFault::limit("a data chunk", len_bytes, pending.command.len_bytes + offset_len)?;
                 if len_bytes <= offset_len {
                     return Err(NbdFault::Contradiction("sent a data chunk without data"));
                 }
@@ -88,44 +88,44 @@ impl NbdClient {
 
     pub(super) fn data_offset(&mut self, chunk: ChunkHeader, offset: &[u8; 8]) -> Result<(), NbdFault> {
         let len_bytes = chunk.len_bytes - ChunkHeader::OFFSET_LEN as u32;
-        let open = self.find(chunk.cookie)?;
-        let offset_bytes = cover(open, u64::from_be_bytes(*offset), len_bytes)?;
+        let pending = self.find(chunk.cookie)?;
+        let offset_bytes = cover(pending, u64::from_be_bytes(*offset), len_bytes)?;
         self.step = Step::Data { cookie: chunk.cookie, offset_bytes, len_bytes, is_done: chunk.is_done() };
         Ok(())
     }
 
     pub(super) fn chunk_body(&mut self, chunk: ChunkHeader, body: &[u8]) -> Result<(), NbdFault> {
         let allocation_id = self.negotiation.allocation_id;
-        let open = self.find(chunk.cookie)?;
+        let pending = self.find(chunk.cookie)?;
         match chunk.kind {
             chunk_type::OFFSET_HOLE => {
                 let bytes = body.try_into().expect("a hole chunk of its length");
                 let HoleChunk { offset_bytes, len_bytes } = HoleChunk::parse(bytes)?;
-                let offset_bytes = cover(open, offset_bytes, len_bytes)?;
-                let token = open.token;
+                let offset_bytes = cover(pending, offset_bytes, len_bytes)?;
+                let token = pending.token;
                 self.events.push_back(NbdClientEvent::Zeros { token, offset_bytes, len_bytes });
             }
             chunk_type::BLOCK_STATUS => {
                 let status = StatusExtents::parse(body)?;
-                if Some(status.context) != allocation_id || !open.extents.is_empty() {
+                if Some(status.context) != allocation_id || !pending.extents.is_empty() {
                     return Err(NbdFault::Contradiction("sent a block status that was not requested"));
                 }
-                open.extents = extents(open, &status)?;
+                pending.extents = extents(pending, &status)?;
             }
             kind => {
                 let ErrorChunk { error, offset_bytes, .. } = ErrorChunk::parse(kind, body)?;
-                let begin = open.command.offset_bytes;
-                let end = begin + u64::from(open.command.len_bytes);
+                let begin = pending.command.offset_bytes;
+                let end = begin + u64::from(pending.command.len_bytes);
                 if error == 0 || offset_bytes.is_some_and(|at| !(begin..end).contains(&at)) {
                     return Err(NbdFault::Contradiction(
                         "sent an error chunk without an error, or outside its request",
                     ));
                 }
-                open.errors += 1;
-                if open.errors > ERRORS_MAX {
+                pending.errors += 1;
+                if pending.errors > ERRORS_MAX {
                     return Err(NbdFault::TooMany { what: "error chunks", limit: ERRORS_MAX });
                 }
-                open.error.get_or_insert(error);
+                pending.error.get_or_insert(error);
             }
         }
         self.end_chunk(chunk)
@@ -138,45 +138,47 @@ impl NbdClient {
 
     /// Ends a request: a success needs the complete data of the request.
     pub(super) fn finish(&mut self, cookie: u64) -> Result<(), NbdFault> {
-        let open = self.find(cookie)?;
-        let is_complete = match open.command.op {
-            NbdOp::Read => open.coverage.bytes() == open.command.len_bytes,
-            NbdOp::BlockStatus => !open.extents.is_empty(),
+        let pending = self.find(cookie)?;
+        let is_complete = match pending.command.op {
+            NbdOp::Read => pending.coverage.bytes() == pending.command.len_bytes,
+            NbdOp::BlockStatus => !pending.extents.is_empty(),
             _ => true,
         };
-        if open.error.is_none() && !is_complete {
+        if pending.error.is_none() && !is_complete {
             return Err(NbdFault::Contradiction("ended a reply before all of it had come"));
         }
-        let extents = std::mem::take(&mut open.extents);
-        let (token, result) = (open.token, open.error.map_or(Ok(()), Err));
+        let extents = std::mem::take(&mut pending.extents);
+        let (token, result) = (pending.token, pending.error.map_or(Ok(()), Err));
         let extents = if result.is_ok() { extents } else { Vec::new() };
-        self.open.remove(&cookie);
+        self.pending.remove(&cookie);
         self.events.push_back(NbdClientEvent::Completed(NbdCompletion { token, result, extents }));
         Ok(())
     }
 
-    fn find(&mut self, cookie: u64) -> Result<&mut Open, NbdFault> {
-        self.open.get_mut(&cookie).filter(|open| open.is_sent).ok_or(NbdFault::UnknownCookie { cookie })
+    fn find(&mut self, cookie: u64) -> Result<&mut PendingRequest, NbdFault> {
+        let pending = self.pending.get_mut(&cookie).filter(|pending| pending.is_sent);
+        pending.ok_or(NbdFault::UnknownCookie { cookie })
     }
 }
 
 /// Marks a range of the export as answered. Returns its offset in the read.
-fn cover(open: &mut Open, at_bytes: u64, len_bytes: u32) -> Result<u32, NbdFault> {
-    let whole = open.command.len_bytes;
-    let begin = at_bytes.checked_sub(open.command.offset_bytes).and_then(|begin| u32::try_from(begin).ok());
+fn cover(pending: &mut PendingRequest, at_bytes: u64, len_bytes: u32) -> Result<u32, NbdFault> {
+    let whole = pending.command.len_bytes;
+    let begin = at_bytes.checked_sub(pending.command.offset_bytes);
+    let begin = begin.and_then(|begin| u32::try_from(begin).ok());
     let range = begin.and_then(|begin| begin.checked_add(len_bytes).map(|end| (begin, end)));
     match range {
         Some((begin, end)) if end <= whole && len_bytes > 0 => {
             let wrong = NbdFault::Contradiction("sent a part of a read twice, or too many parts");
-            open.coverage.add(begin, end).ok_or(wrong).map(|()| begin)
+            pending.coverage.add(begin, end).ok_or(wrong).map(|()| begin)
         }
         _ => Err(NbdFault::Contradiction("sent data outside of the read")),
     }
 }
 
 /// Extents of a status, cut off at the end of the request. All but the last lie inside it.
-fn extents(open: &Open, status: &StatusExtents<'_>) -> Result<Vec<StatusExtent>, NbdFault> {
-    let mut left = open.command.len_bytes;
+fn extents(pending: &PendingRequest, status: &StatusExtents<'_>) -> Result<Vec<StatusExtent>, NbdFault> {
+    let mut left = pending.command.len_bytes;
     let mut extents = Vec::new();
     for extent in status.extents() {
         if extent.len_bytes == 0 || left == 0 {
@@ -186,7 +188,7 @@ fn extents(open: &Open, status: &StatusExtents<'_>) -> Result<Vec<StatusExtent>,
         left -= len_bytes;
         extents.push(StatusExtent { len_bytes, ..extent });
     }
-    if open.command.flags & command_flag::REQ_ONE != 0 && extents.len() > 1 {
+    if pending.command.flags & command_flag::REQ_ONE != 0 && extents.len() > 1 {
         return Err(NbdFault::Contradiction("sent more than one extent for NBD_CMD_FLAG_REQ_ONE"));
     }
     Ok(extents)

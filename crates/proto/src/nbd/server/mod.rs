@@ -3,7 +3,7 @@
 //! Commands: [`NbdServer::put_data`], [`NbdServer::put_hole`], [`NbdServer::complete`], [`NbdServer::complete_status`],
 //! [`NbdServer::fail`], [`NbdServer::start_tls`]. A request that breaks a rule of its export is answered here and never
 //! shown. The others wait for their answer in any order; how many wait is bounded, and beyond that
-//! [`NbdServer::expects`] says [`Receive::Nothing`].
+//! [`NbdServer::expects`] says [`Receive::Wait`].
 
 mod negotiation;
 mod state;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use wire::nbd::{ClientFlags, NewstyleGreeting, OptionRequest, RequestHeader, handshake_flag};
 
 use super::{ExportFacts, NbdCommand, NbdFault, NbdTransmit, PAYLOAD_MAX_BYTES, Receive, array};
-use state::{Open, Refusal};
+use state::{PendingRequest, Refusal};
 
 /// An export.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -48,7 +48,7 @@ pub enum TlsPolicy {
 pub struct NbdServerConfig {
     /// The exports.
     pub exports: Vec<NbdExport>,
-    /// Place in `exports` of the one that an empty name means.
+    /// Index in `exports` of the one that an empty name means.
     pub default_export: Option<usize>,
     /// TLS.
     pub tls: TlsPolicy,
@@ -80,7 +80,7 @@ pub enum NbdServerEvent {
         /// Name of the request.
         key: u64,
     },
-    /// The client ends the connection in good order: open requests may still be answered, then it is closed.
+    /// The client ends the connection in good order: pending requests may still be answered, then it is closed.
     Disconnected,
 }
 
@@ -119,7 +119,7 @@ pub struct NbdServer {
     allocation_of: Option<usize>,
     chosen: Option<usize>,
     options: u32,
-    open: BTreeMap<u64, Open>,
+    pending: BTreeMap<u64, PendingRequest>,
     next_key: u64,
     outbox: VecDeque<NbdTransmit>,
     events: VecDeque<NbdServerEvent>,
@@ -133,7 +133,7 @@ impl NbdServer {
     pub fn new(config: Arc<NbdServerConfig>) -> NbdServer {
         assert!(config.requests_max > 0, "a server that takes no request");
         assert!(
-            config.default_export.is_none_or(|place| place < config.exports.len()),
+            config.default_export.is_none_or(|index| index < config.exports.len()),
             "a default without an export"
         );
         for export in &config.exports {
@@ -153,7 +153,7 @@ impl NbdServer {
             allocation_of: None,
             chosen: None,
             options: 0,
-            open: BTreeMap::new(),
+            pending: BTreeMap::new(),
             next_key: 0,
             outbox: VecDeque::from([greeting]),
             events: VecDeque::new(),
@@ -163,7 +163,7 @@ impl NbdServer {
     /// The next bytes from the client and their destination.
     pub fn expects(&self) -> Receive {
         match self.step {
-            Step::Option | Step::Request if self.is_backed_up() => Receive::Nothing,
+            Step::Option | Step::Request if self.is_backed_up() => Receive::Wait,
             Step::ClientFlags => Receive::Header { len_bytes: ClientFlags::LEN },
             Step::Option => Receive::Header { len_bytes: OptionRequest::LEN },
             Step::OptionData(request) => Receive::Header { len_bytes: request.len_bytes as usize },
@@ -174,7 +174,8 @@ impl NbdServer {
             Step::SkippedOption(_, len_bytes) | Step::SkippedPayload { len_bytes, .. } => {
                 Receive::Discard { len_bytes }
             }
-            Step::Tls | Step::Over => Receive::Nothing,
+            Step::Tls => Receive::Tls,
+            Step::Over => Receive::Closed,
         }
     }
 
@@ -209,7 +210,7 @@ impl NbdServer {
     ///
     /// # Panics
     /// If they are more than [`NbdServer::expects`] named.
-    pub fn laid(&mut self, bytes: u32) {
+    pub fn received(&mut self, bytes: u32) {
         let left = |len: u32| len.checked_sub(bytes).expect("no more bytes than `expects` named");
         match &mut self.step {
             Step::Payload { key, offset_bytes, len_bytes } => {
@@ -248,7 +249,7 @@ impl NbdServer {
         self.events.pop_front()
     }
 
-    /// Place in the configuration of the export that the client has chosen.
+    /// Index in the configuration of the export that the client has chosen.
     pub fn chosen(&self) -> Option<usize> {
         self.chosen
     }
@@ -260,15 +261,15 @@ impl NbdServer {
 
     /// Requests that are not answered.
     pub fn open_requests(&self) -> usize {
-        self.open.len()
+        self.pending.len()
     }
 
     /// True if the connection can be closed: it is over, and everything is answered and sent.
     pub fn is_finished(&self) -> bool {
-        self.step == Step::Over && self.open.is_empty() && self.outbox.is_empty()
+        self.step == Step::Over && self.pending.is_empty() && self.outbox.is_empty()
     }
 
     fn is_backed_up(&self) -> bool {
-        self.open.len() + self.outbox.len() >= self.config.requests_max
+        self.pending.len() + self.outbox.len() >= self.config.requests_max
     }
 }

@@ -134,9 +134,9 @@ impl NbdServer {
         if !self.config.lists {
             return self.refuse_option(option, reply_type::ERR_POLICY, "exports are not listed");
         }
-        for place in 0..self.config.exports.len() {
+        for index in 0..self.config.exports.len() {
             let mut entry = Vec::new();
-            let export = &self.config.exports[place];
+            let export = &self.config.exports[index];
             ExportEntry { name: export.name.as_bytes(), details: export.description.as_bytes() }
                 .put(&mut entry);
             self.reply(option, reply_type::SERVER, &entry);
@@ -146,14 +146,14 @@ impl NbdServer {
 
     fn info(&mut self, option: u32, data: &[u8]) {
         let Ok(query) = ExportQuery::parse(data) else { return self.refuse_data(option) };
-        let Some(place) = self.find(query.name) else {
+        let Some(index) = self.find(query.name) else {
             return self.refuse_option(option, reply_type::ERR_UNKNOWN, "no such export");
         };
         let config = std::sync::Arc::clone(&self.config);
-        let export = &config.exports[place];
+        let export = &config.exports[index];
         let blocks = export.facts.blocks;
         let wants = |kind| query.infos().any(|info| info == kind);
-        let mut infos = vec![Info::Export { size_bytes: export.facts.size_bytes, flags: self.flags(place) }];
+        let mut infos = vec![Info::Export { size_bytes: export.facts.size_bytes, flags: self.flags(index) }];
         if wants(info_type::NAME) {
             infos.push(Info::Name(export.name.as_bytes()));
         }
@@ -177,7 +177,7 @@ impl NbdServer {
         }
         self.reply(option, reply_type::ACK, &[]);
         if option == option_code::GO {
-            self.choose(place);
+            self.choose(index);
         }
     }
 
@@ -190,19 +190,19 @@ impl NbdServer {
             return self.refuse_option(option, reply_type::ERR_INVALID, "structured replies come first");
         }
         let Ok(query) = MetaQuery::parse(data) else { return self.refuse_data(option) };
-        let Some(place) = self.find(query.name) else {
+        let Some(index) = self.find(query.name) else {
             return self.refuse_option(option, reply_type::ERR_UNKNOWN, "no such export");
         };
         let is_wanted =
             query.queries().any(|query| query == BASE_ALLOCATION.as_bytes() || !is_set && query == b"base:")
                 || !is_set && query.queries().next().is_none();
-        if is_wanted && self.config.exports[place].has_allocation {
+        if is_wanted && self.config.exports[index].has_allocation {
             let mut bytes = Vec::new();
             let id = if is_set { ALLOCATION_ID } else { 0 };
             MetaContext { id, name: BASE_ALLOCATION.as_bytes() }.put(&mut bytes);
             self.reply(option, reply_type::META_CONTEXT, &bytes);
             if is_set {
-                self.allocation_of = Some(place);
+                self.allocation_of = Some(index);
             }
         }
         self.reply(option, reply_type::ACK, &[]);

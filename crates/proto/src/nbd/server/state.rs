@@ -4,7 +4,7 @@ use super::super::NbdCommand;
 
 /// A request that is not answered.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Open {
+pub(super) struct PendingRequest {
     pub(super) cookie: u64,
     pub(super) command: NbdCommand,
     /// Bytes of a read in chunks so far.

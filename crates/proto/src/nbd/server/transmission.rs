@@ -9,7 +9,7 @@ use super::super::{
     EXTENTS_MAX, ExportFacts, NbdCommand, NbdFault, NbdOp, NbdPayload, NbdTransmit, PAYLOAD_MAX_BYTES,
 };
 use super::negotiation::ALLOCATION_ID;
-use super::state::{Open, Refusal};
+use super::state::{PendingRequest, Refusal};
 use super::{NbdServer, NbdServerEvent, Step};
 
 impl NbdServer {
@@ -28,7 +28,9 @@ impl NbdServer {
         let request = NbdOp::from_code(command)
             .map(|op| NbdCommand { op, flags, offset_bytes, len_bytes })
             .ok_or(error_number::EINVAL)
-            .and_then(|request| facts.judge(&request, self.allocation_of == Some(export)).map(|()| request));
+            .and_then(|request| {
+                facts.validate(&request, self.allocation_of == Some(export)).map(|()| request)
+            });
         match request {
             Err(error) => {
                 let refusal = Refusal { cookie, command, error };
@@ -41,7 +43,7 @@ impl NbdServer {
             Ok(request) => {
                 let key = self.next_key;
                 self.next_key += 1;
-                self.open.insert(key, Open { cookie, command: request, answered_bytes: 0 });
+                self.pending.insert(key, PendingRequest { cookie, command: request, answered_bytes: 0 });
                 self.events.push_back(NbdServerEvent::Request { key, command: request });
                 if request.op == NbdOp::Write {
                     self.step = Step::Payload { key, offset_bytes: 0, len_bytes };
@@ -84,7 +86,7 @@ impl NbdServer {
     /// is missing.
     pub fn complete(&mut self, key: u64) {
         assert!(!self.awaits_payload(key), "the data of write {key} are not complete");
-        let Open { cookie, command, answered_bytes } = self.take(key);
+        let PendingRequest { cookie, command, answered_bytes } = self.take(key);
         let payload = NbdPayload { token: key, offset_bytes: 0, len_bytes: command.len_bytes };
         match command.op {
             NbdOp::BlockStatus => panic!("request {key} is completed with extents"),
@@ -113,7 +115,7 @@ impl NbdServer {
     /// # Panics
     /// If the request is another, or there is no extent, or one without length.
     pub fn complete_status(&mut self, key: u64, extents: &[StatusExtent]) {
-        let Open { cookie, command, .. } = self.take(key);
+        let PendingRequest { cookie, command, .. } = self.take(key);
         assert_eq!(command.op, NbdOp::BlockStatus, "request {key} has no extents");
         assert!(!extents.is_empty(), "a range without extents");
         let count = if command.flags & command_flag::REQ_ONE != 0 { 1 } else { extents.len() };
@@ -144,7 +146,7 @@ impl NbdServer {
         {
             self.step = Step::SkippedPayload { len_bytes, refusal: None };
         }
-        let Open { cookie, command, .. } = self.take(key);
+        let PendingRequest { cookie, command, .. } = self.take(key);
         let has_chunks = matches!(command.op, NbdOp::Read | NbdOp::BlockStatus);
         self.push_error(has_chunks, cookie, error, offset_bytes);
         self.release(key);
@@ -154,21 +156,21 @@ impl NbdServer {
         matches!(self.step, Step::Payload { key: other, .. } if other == key)
     }
 
-    fn take(&mut self, key: u64) -> Open {
-        self.open.remove(&key).unwrap_or_else(|| panic!("there is no request {key}"))
+    fn take(&mut self, key: u64) -> PendingRequest {
+        self.pending.remove(&key).unwrap_or_else(|| panic!("there is no request {key}"))
     }
 
     /// Counts a part of a read. Returns its cookie and the part's offset in the export.
     fn part(&mut self, key: u64, offset_bytes: u32, len_bytes: u32) -> (u64, u64) {
         assert!(self.is_structured, "parts of a read without structured replies");
-        let open = self.open.get_mut(&key).unwrap_or_else(|| panic!("there is no request {key}"));
-        let NbdCommand { op, flags, len_bytes: whole, .. } = open.command;
+        let pending = self.pending.get_mut(&key).unwrap_or_else(|| panic!("there is no request {key}"));
+        let NbdCommand { op, flags, len_bytes: whole, .. } = pending.command;
         assert!(op == NbdOp::Read && flags & command_flag::DF == 0, "request {key} has no parts");
         let is_inside = offset_bytes.checked_add(len_bytes).is_some_and(|end| end <= whole);
         assert!(is_inside && len_bytes > 0, "{len_bytes} bytes at {offset_bytes} of a read of {whole}");
-        open.answered_bytes += len_bytes;
-        assert!(open.answered_bytes <= whole, "parts of read {key} overlap");
-        (open.cookie, open.command.offset_bytes + u64::from(offset_bytes))
+        pending.answered_bytes += len_bytes;
+        assert!(pending.answered_bytes <= whole, "parts of read {key} overlap");
+        (pending.cookie, pending.command.offset_bytes + u64::from(offset_bytes))
     }
 
     fn push_data(&mut self, cookie: u64, at_bytes: u64, payload: NbdPayload, is_done: bool) {
