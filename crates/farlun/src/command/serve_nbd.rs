@@ -1,0 +1,154 @@
+//! `farlun serve-nbd`: one device as an NBD export.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+use event::Bytes;
+use iscsi_target::lun::LunSpec;
+use nbd::{NbdService, NbdServiceConfig, NbdServiceError};
+use net::{EndSignals, clock};
+use serde_json::json;
+
+use super::target::addresses;
+use crate::device;
+use crate::exit::{DONE, Exit};
+
+/// The port that NBD has at IANA.
+const NBD_PORT: u16 = 10_809;
+
+/// Serve memory, a file or a block device as an NBD export
+///
+/// Announces the facts of the device: size, block sizes, write cache, trim, zeroes and allocation. Any number of clients
+/// may use it at once. Ends on SIGINT, SIGTERM and SIGHUP: answers outstanding requests, flushes the device, and says what
+/// was not flushed.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  farlun serve-nbd file:/srv/disk.img
+  farlun serve-nbd file:/srv/gold.img,ro --socket /run/gold.sock --export gold
+  farlun serve-nbd block:/dev/vg0/disk --listen 0.0.0.0:10809 --insecure
+  farlun serve-nbd memory:1GiB &  nbdcopy disk.img nbd://127.0.0.1
+
+SPEC is KIND:WHERE[,OPTION]…
+  memory:SIZE     zeros at first, gone with the process
+  file:PATH       an existing file; a comma in PATH is written twice
+  block:DEVICE    a block device that nobody else uses
+  null:SIZE       reads zeros, forgets what is written
+Options: ro, block=512|4096, prealloc, direct[=on|off], fault=…, seed=N, as of 'farlun target'.
+
+The manual is docs/reference/serve-nbd.md.")]
+pub(crate) struct ServeNbdArgs {
+    /// Device to serve, such as file:/srv/disk.img or memory:4GiB (see below)
+    #[arg(value_name = "SPEC")]
+    spec: String,
+    /// Where to listen; port 0 picks one; may be given several times [default: 127.0.0.1:10809, unless --socket is given]
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Vec<String>,
+    /// Path of a Unix socket to listen on; may be given several times
+    #[arg(long = "socket", value_name = "PATH")]
+    sockets: Vec<PathBuf>,
+    /// Name of the export; the empty name means it as well
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    export: String,
+    /// Refuse writes
+    #[arg(long)]
+    read_only: bool,
+    /// Listen beyond loopback although nobody is authenticated
+    #[arg(long)]
+    insecure: bool,
+    /// Print the ready line and the totals at the end as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: ServeNbdArgs) -> anyhow::Result<u8> {
+    let spec: LunSpec = args.spec.parse().map_err(Exit::usage)?;
+    if let Some(name) = device::lun_option(&spec.options) {
+        return Err(Exit::usage(format!("in '{}': '{name}' is for LUNs of 'farlun target'; leave it out", args.spec)));
+    }
+    let listen = listening(&args)?;
+    // Before the threads of the device begin.
+    let signals = EndSignals::take_over()?;
+    let mut spec = spec;
+    spec.options.read_only |= args.read_only;
+    let opened = device::open(&spec).with_context(|| args.spec.clone())?;
+    let profile = opened.device.profile().clone();
+    let config = NbdServiceConfig {
+        command: "farlun serve-nbd",
+        listen,
+        sockets: args.sockets.clone(),
+        export: args.export.clone(),
+        description: spec.source.kind().to_owned(),
+        read_only: args.read_only,
+    };
+    let service = NbdService::start(&config, opened.device, opened.pool, signals).map_err(unserved)?;
+    let addresses: Vec<String> = service.addresses()?.iter().map(ToString::to_string).collect();
+    let sockets: Vec<String> = args.sockets.iter().map(|path| path.display().to_string()).collect();
+    if args.json {
+        say!(
+            "{}",
+            json!({
+                "ready": true,
+                "addresses": addresses,
+                "sockets": sockets,
+                "export": args.export,
+                "bytes": profile.len_bytes,
+                "read_only": profile.can.read_only,
+            })
+        );
+    } else {
+        let what = format!("{}, {}", Bytes(profile.len_bytes), spec.source.kind());
+        for address in &addresses {
+            say!("ready: nbd://{address}/{} ({what})", args.export);
+        }
+        for path in &sockets {
+            say!("ready: nbd+unix:///{}?socket={path} ({what})", args.export);
+        }
+    }
+    let totals = service.serve()?;
+    if args.json {
+        say!(
+            "{}",
+            json!({
+                "connections": totals.connections,
+                "requests": totals.requests,
+                "received_bytes": totals.received_bytes,
+                "sent_bytes": totals.sent_bytes,
+                "cpu_ns": clock::process_cpu_ns(),
+            })
+        );
+    }
+    Ok(DONE)
+}
+
+/// Addresses to listen on.
+fn listening(args: &ServeNbdArgs) -> anyhow::Result<Vec<SocketAddr>> {
+    let mut listen = Vec::new();
+    for text in &args.listen {
+        let found = addresses(text, NBD_PORT);
+        listen.extend(found.map_err(|error| Exit::usage(format!("--listen {error}")))?);
+    }
+    if listen.is_empty() && args.sockets.is_empty() {
+        listen.push(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), NBD_PORT));
+    }
+    match listen.iter().find(|address| !address.ip().is_loopback()) {
+        Some(open) if !args.insecure => Err(Exit::usage(format!(
+            "--listen {open}: anybody who reaches this address could read and write the device, because nobody is \
+             authenticated; give --insecure if that is meant, or listen on 127.0.0.1 or on --socket PATH"
+        ))),
+        _ => Ok(listen),
+    }
+}
+
+/// Error of a service that cannot start; one that can never succeed is a usage error.
+fn unserved(error: NbdServiceError) -> anyhow::Error {
+    let is_usage = match &error {
+        NbdServiceError::Listen { source, .. } => source.kind() == io::ErrorKind::AddrNotAvailable,
+        NbdServiceError::Name { .. } | NbdServiceError::Block { .. } => true,
+        _ => false,
+    };
+    if is_usage { Exit::usage(error) } else { error.into() }
+}
