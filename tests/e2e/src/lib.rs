@@ -10,6 +10,7 @@ pub mod binary;
 pub mod conformance;
 pub mod decide;
 pub mod image;
+pub mod nbd;
 pub mod ours;
 pub mod path;
 pub mod port;
