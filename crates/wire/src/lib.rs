@@ -5,6 +5,9 @@
 //! Reserved bits are ignored on receipt and zero on emission (RFC 7143 section 11.1 and SPC-5 section 3.3.11).
 
 mod be;
+mod codes;
+#[cfg(test)]
+mod hex;
 pub mod inet;
 pub mod iscsi;
 pub mod nbd;

@@ -6,21 +6,26 @@
 //! caller has put into its own buffer or thrown away. Commands depend on the side. Outputs: `poll_transmit`,
 //! `poll_event`. Payload never passes through a machine: it is named by the caller's token or the server's key.
 //!
-//! A [`NbdFault`] ends the connection: the machine expects nothing afterwards and is dropped by its caller. TLS, sockets,
-//! buffers and the order of execution are the caller's.
+//! A [`NbdFault`] ends the connection: `expects` says [`Receive::Closed`] afterwards. The caller sends the rest of
+//! `poll_transmit`, takes back every buffer, closes the socket and drops the machine. TLS, sockets, buffers and the
+//! order of execution are the caller's.
 
 pub mod client;
+mod error;
 mod fault;
 mod request;
 pub mod server;
+mod violation;
 
+pub use error::{NbdError, NbdSubmitError};
 pub use fault::NbdFault;
 pub use request::{ExportFacts, NbdBlockSizes, NbdCommand, NbdOp};
+pub use violation::NbdViolation;
 
 /// Longest payload of a request or reply, in bytes.
 pub const PAYLOAD_MAX_BYTES: u32 = 32 << 20;
-/// Extents of one block status.
-pub const EXTENTS_MAX: usize = 1 << 20;
+/// Extents of one block status that a client reads.
+pub const EXTENTS_MAX: u32 = 1 << 20;
 /// Largest minimum block size, in bytes.
 pub const MINIMUM_BLOCK_MAX_BYTES: u32 = 1 << 16;
 /// Longest data of an option or of a reply to one, in bytes.
@@ -52,7 +57,8 @@ pub enum Receive {
     },
     /// No bytes until something is answered or sent: too many requests or replies wait.
     Wait,
-    /// No bytes until TLS protects the connection.
+    /// No bytes until TLS protects the connection. Bytes that the caller has read already are plaintext: their number
+    /// goes to [`server::NbdServer::start_tls`], and they never go to `handle`.
     Tls,
     /// No bytes any more: the connection is over.
     Closed,

@@ -1,8 +1,10 @@
 //! Commands of the transmission phase and the rules for them, the same at both ends.
 
-use wire::nbd::{command, command_flag, error_number, transmission_flag};
+use wire::nbd::{command, command_flag, transmission_flag};
 
-use super::{MINIMUM_BLOCK_MAX_BYTES, NbdFault, PAYLOAD_MAX_BYTES};
+use super::error::NbdError;
+use super::violation::NbdViolation;
+use super::{MINIMUM_BLOCK_MAX_BYTES, PAYLOAD_MAX_BYTES};
 
 /// Smallest preferred block size, in bytes.
 const PREFERRED_BLOCK_MIN_BYTES: u32 = 512;
@@ -116,13 +118,14 @@ impl NbdBlockSizes {
     ///
     /// # Errors
     /// Sizes that no server may announce.
-    pub fn check(&self) -> Result<(), NbdFault> {
-        let is_right = self.minimum.is_power_of_two()
-            && self.preferred.is_power_of_two()
-            && self.minimum <= MINIMUM_BLOCK_MAX_BYTES
-            && self.preferred >= self.minimum.max(PREFERRED_BLOCK_MIN_BYTES)
-            && self.maximum >= self.preferred;
-        is_right.then_some(()).ok_or(NbdFault::Contradiction("announced block sizes that no export may have"))
+    pub fn check(&self) -> Result<(), NbdViolation> {
+        let NbdBlockSizes { minimum, preferred, maximum } = *self;
+        let is_right = minimum.is_power_of_two()
+            && preferred.is_power_of_two()
+            && minimum <= MINIMUM_BLOCK_MAX_BYTES
+            && preferred >= minimum.max(PREFERRED_BLOCK_MIN_BYTES)
+            && maximum >= preferred;
+        is_right.then_some(()).ok_or(NbdViolation::BlockSizes { minimum, preferred, maximum })
     }
 
     /// Longest payload of this implementation under these constraints, in bytes.
@@ -146,12 +149,12 @@ impl ExportFacts {
     /// Validates a command; `has_allocation` says that `base:allocation` was agreed.
     ///
     /// # Errors
-    /// One of [`wire::nbd::error_number`] that the command is answered with.
-    pub fn validate(&self, command: &NbdCommand, has_allocation: bool) -> Result<(), u32> {
+    /// The error that the command is answered with.
+    pub fn validate(&self, command: &NbdCommand, has_allocation: bool) -> Result<(), NbdError> {
         let NbdCommand { op, flags, offset_bytes, len_bytes } = *command;
         let has = |flag: u16| self.flags & flag == flag;
         if op.changes() && has(transmission_flag::READ_ONLY) {
-            return Err(error_number::EPERM);
+            return Err(NbdError::Eperm);
         }
         let is_refused = flags & !op.flags() != 0
             || !has(op.needs())
@@ -160,23 +163,23 @@ impl ExportFacts {
             || flags & command_flag::FAST_ZERO != 0 && !has(transmission_flag::SEND_FAST_ZERO)
             || op == NbdOp::BlockStatus && !has_allocation;
         if is_refused {
-            return Err(error_number::EINVAL);
+            return Err(NbdError::Einval);
         }
         if op == NbdOp::Flush {
-            return if (offset_bytes, len_bytes) == (0, 0) { Ok(()) } else { Err(error_number::EINVAL) };
+            return if (offset_bytes, len_bytes) == (0, 0) { Ok(()) } else { Err(NbdError::Einval) };
         }
         let block = self.blocks.minimum;
         if len_bytes == 0 || !len_bytes.is_multiple_of(block) || !offset_bytes.is_multiple_of(block.into()) {
-            return Err(error_number::EINVAL);
+            return Err(NbdError::Einval);
         }
         if matches!(op, NbdOp::Read | NbdOp::Write) && len_bytes > self.blocks.payload_max_bytes() {
             // EOVERFLOW is for replies that would be too long.
-            return Err(if op == NbdOp::Read { error_number::EOVERFLOW } else { error_number::EINVAL });
+            return Err(if op == NbdOp::Read { NbdError::Eoverflow } else { NbdError::Einval });
         }
         match offset_bytes.checked_add(len_bytes.into()) {
             Some(end) if end <= self.size_bytes => Ok(()),
-            _ if matches!(op, NbdOp::Write | NbdOp::WriteZeroes) => Err(error_number::ENOSPC),
-            _ => Err(error_number::EINVAL),
+            _ if matches!(op, NbdOp::Write | NbdOp::WriteZeroes) => Err(NbdError::Enospc),
+            _ => Err(NbdError::Einval),
         }
     }
 }
@@ -191,33 +194,40 @@ mod tests {
         let blocks = NbdBlockSizes { minimum: 512, preferred: 4096, maximum: 1 << 20 };
         let facts = ExportFacts { size_bytes: 1 << 21, flags: all, blocks };
         let read_only = ExportFacts { flags: all | transmission_flag::READ_ONLY, ..facts };
+        let slow = ExportFacts { flags: all & !transmission_flag::SEND_FAST_ZERO, ..facts };
         let plain = ExportFacts { flags: transmission_flag::HAS_FLAGS, ..facts };
         #[rustfmt::skip]
         let table = [
             (facts, NbdOp::Read, 0, 0, 512, Ok(())),
-            (facts, NbdOp::Read, 0, 0, 0, Err(22)),
-            (facts, NbdOp::Read, 0, 1, 512, Err(22)),
-            (facts, NbdOp::Read, 0, 512, 513, Err(22)),
-            (facts, NbdOp::Read, 0, 0, (1 << 20) + 512, Err(75)),
-            (facts, NbdOp::Write, 0, 0, (1 << 20) + 512, Err(22)),
-            (facts, NbdOp::Read, 0, 1 << 21, 512, Err(22)),
-            (facts, NbdOp::Write, 0, 1 << 21, 512, Err(28)),
-            (facts, NbdOp::WriteZeroes, 0, u64::MAX - 511, 512, Err(28)),
+            (facts, NbdOp::Read, 0, 0, 0, Err(NbdError::Einval)),
+            (facts, NbdOp::Read, 0, 1, 512, Err(NbdError::Einval)),
+            (facts, NbdOp::Read, 0, 512, 513, Err(NbdError::Einval)),
+            (facts, NbdOp::Read, 0, 0, (1 << 20) + 512, Err(NbdError::Eoverflow)),
+            (facts, NbdOp::Write, 0, 0, (1 << 20) + 512, Err(NbdError::Einval)),
+            (facts, NbdOp::Read, 0, 1 << 21, 512, Err(NbdError::Einval)),
+            (facts, NbdOp::Write, 0, 1 << 21, 512, Err(NbdError::Enospc)),
+            (facts, NbdOp::WriteZeroes, 0, u64::MAX - 511, 512, Err(NbdError::Enospc)),
             (facts, NbdOp::WriteZeroes, 0, 0, 1 << 21, Ok(())),
-            (facts, NbdOp::Trim, 0, 1 << 21, 512, Err(22)),
-            (read_only, NbdOp::Write, 0, 0, 512, Err(1)),
-            (read_only, NbdOp::Trim, 0, 0, 512, Err(1)),
-            (read_only, NbdOp::WriteZeroes, command_flag::FUA, 0, 512, Err(1)),
+            (facts, NbdOp::Trim, 0, 1 << 21, 512, Err(NbdError::Einval)),
+            (read_only, NbdOp::Write, 0, 0, 512, Err(NbdError::Eperm)),
+            (read_only, NbdOp::Trim, 0, 0, 512, Err(NbdError::Eperm)),
+            (read_only, NbdOp::WriteZeroes, command_flag::FUA, 0, 512, Err(NbdError::Eperm)),
             (read_only, NbdOp::Read, 0, 0, 512, Ok(())),
             (facts, NbdOp::Flush, 0, 0, 0, Ok(())),
-            (facts, NbdOp::Flush, 0, 0, 512, Err(22)),
-            (plain, NbdOp::Flush, 0, 0, 0, Err(22)),
-            (plain, NbdOp::Trim, 0, 0, 512, Err(22)),
-            (facts, NbdOp::Write, command_flag::FUA, 0, 512, Err(22)),
-            (facts, NbdOp::Write, command_flag::PAYLOAD_LEN, 0, 512, Err(22)),
+            (facts, NbdOp::Flush, 0, 0, 512, Err(NbdError::Einval)),
+            (plain, NbdOp::Flush, 0, 0, 0, Err(NbdError::Einval)),
+            (plain, NbdOp::Trim, 0, 0, 512, Err(NbdError::Einval)),
+            (facts, NbdOp::Write, command_flag::FUA, 0, 512, Err(NbdError::Einval)),
+            (facts, NbdOp::Write, command_flag::PAYLOAD_LEN, 0, 512, Err(NbdError::Einval)),
             (facts, NbdOp::Read, command_flag::DF, 0, 512, Ok(())),
-            (plain, NbdOp::Read, command_flag::DF, 0, 512, Err(22)),
-            (facts, NbdOp::BlockStatus, 0, 0, 512, Err(22)),
+            (plain, NbdOp::Read, command_flag::DF, 0, 512, Err(NbdError::Einval)),
+            (facts, NbdOp::Write, command_flag::DF, 0, 512, Err(NbdError::Einval)),
+            (facts, NbdOp::WriteZeroes, command_flag::FAST_ZERO | command_flag::NO_HOLE, 0, 512, Ok(())),
+            (slow, NbdOp::WriteZeroes, command_flag::FAST_ZERO, 0, 512, Err(NbdError::Einval)),
+            (slow, NbdOp::WriteZeroes, command_flag::NO_HOLE, 0, 512, Ok(())),
+            (facts, NbdOp::Trim, command_flag::FAST_ZERO, 0, 512, Err(NbdError::Einval)),
+            (facts, NbdOp::Read, command_flag::REQ_ONE, 0, 512, Err(NbdError::Einval)),
+            (facts, NbdOp::BlockStatus, 0, 0, 512, Err(NbdError::Einval)),
         ];
         for (facts, op, flags, offset_bytes, len_bytes, expected) in table {
             let command = NbdCommand { op, flags, offset_bytes, len_bytes };
@@ -230,6 +240,7 @@ mod tests {
             len_bytes: 512,
         };
         assert_eq!(facts.validate(&status, true), Ok(()));
+        assert_eq!(facts.validate(&status, false), Err(NbdError::Einval));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use proto::nbd::server::{NbdExport, NbdServer, NbdServerConfig, NbdServerEvent, TlsPolicy};
-use proto::nbd::{ExportFacts, NbdBlockSizes, NbdCommand, NbdFault, NbdOp, NbdPayload, Receive};
+use proto::nbd::{ExportFacts, NbdBlockSizes, NbdCommand, NbdError, NbdFault, NbdOp, NbdPayload, Receive};
 use wire::nbd::{StatusExtent, command_flag, state_flag};
 
 pub(crate) const DISK_BYTES: usize = 1 << 16;
@@ -28,6 +28,7 @@ pub(crate) fn config(random: &mut Rng) -> Arc<NbdServerConfig> {
         tls: TlsPolicy::Unsupported,
         lists: true,
         requests_max: random.usize(1..40),
+        queue_max_bytes: random.u64(1..60_000),
     })
 }
 
@@ -83,7 +84,7 @@ impl Far {
                 }
                 NbdServerEvent::Received { key } => self.received.push(key),
                 NbdServerEvent::Chosen { export } => assert!(export < 2),
-                NbdServerEvent::StartTls => self.server.start_tls(),
+                NbdServerEvent::StartTls => panic!("TLS that is not offered"),
                 NbdServerEvent::Disconnected => {}
             }
         }
@@ -105,7 +106,11 @@ impl Far {
         self.open.swap_remove(index);
         let (offset, len) = (command.offset_bytes as usize, command.len_bytes as usize);
         if fails {
-            self.server.fail(key, 5, random.bool().then_some(command.offset_bytes));
+            self.server.fail(key, NbdError::Eio, random.bool().then_some(command.offset_bytes));
+            return true;
+        }
+        if command.flags & command_flag::FAST_ZERO != 0 && random.bool() {
+            self.server.fail(key, NbdError::Enotsup, None);
             return true;
         }
         match command.op {

@@ -2,7 +2,12 @@
 //!
 //! A failure prints its seed.
 
+mod bounds;
+mod ends;
 mod far;
+mod feed;
+mod flags;
 mod hostile;
 mod near;
+mod options;
 mod walk;

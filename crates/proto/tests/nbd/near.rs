@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use fastrand::Rng;
 use proto::nbd::client::{NbdClient, NbdClientConfig, NbdClientEvent, NbdCompletion};
-use proto::nbd::{NbdCommand, NbdFault, NbdOp, NbdPayload, Receive};
+use proto::nbd::{NbdCommand, NbdError, NbdFault, NbdOp, NbdPayload, NbdSubmitError, Receive};
 use wire::nbd::{command_flag, state_flag};
 
 use crate::far::{BLOCK_BYTES, DISK_BYTES};
@@ -50,7 +50,8 @@ impl Near {
         let flag = match op {
             NbdOp::Read => command_flag::DF,
             NbdOp::BlockStatus => command_flag::REQ_ONE,
-            NbdOp::WriteZeroes => command_flag::NO_HOLE,
+            NbdOp::WriteZeroes if random.bool() => command_flag::NO_HOLE,
+            NbdOp::WriteZeroes => command_flag::FAST_ZERO,
             _ => command_flag::FUA,
         };
         let flags = if random.bool() { flag } else { 0 };
@@ -73,7 +74,8 @@ impl Near {
         let command = NbdCommand { op, flags, offset_bytes, len_bytes };
         let token = self.next_token;
         if let Err(error) = self.client.submit(token, command) {
-            assert!(!self.is_strict || matches!(error, 22 | 28), "{command:?}: {error}");
+            let is_expected = matches!(error, NbdSubmitError::Refused(NbdError::Einval | NbdError::Enospc));
+            assert!(!self.is_strict || is_expected, "{command:?}: {error}");
             return false;
         }
         self.next_token += 1;
@@ -148,7 +150,10 @@ impl Near {
                 NbdOp::Flush | NbdOp::Cache => {}
             }
         } else if self.is_strict {
-            assert_eq!(completion.result, Err(5));
+            let is_fast = flags & command_flag::FAST_ZERO != 0 && op == NbdOp::WriteZeroes;
+            let is_expected = completion.result == Err(NbdError::Eio)
+                || is_fast && completion.result == Err(NbdError::Enotsup);
+            assert!(is_expected, "{:?} of {:?}", completion.result, asked.command);
         }
         if asked.is_sent || op != NbdOp::Write {
             self.asked.remove(&completion.token);

@@ -22,14 +22,10 @@ pub(super) fn check(hex: &str, pdu: impl Into<Pdu>) {
     assert_eq!(Pdu::parse(&emit(&read)), Ok(read));
 }
 
-/// The bytes of a header in hexadecimal, four at a time.
+/// The header that `hex` writes, with any spaces.
 #[track_caller]
 pub(super) fn header(hex: &str) -> [u8; BHS_LEN] {
-    let digits = hex.split_whitespace().collect::<String>();
-    let bytes = (0..digits.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).expect("hexadecimal"));
-    bytes.collect::<Vec<_>>().try_into().expect("48 bytes")
+    crate::hex::bytes(hex).try_into().expect("48 bytes")
 }
 
 fn emit(pdu: &Pdu) -> [u8; BHS_LEN] {

@@ -1,27 +1,10 @@
 //! Values of the fields that hold codes, one module per field, with a text for each value.
 
-macro_rules! codes {
-    ($($(#[$meta:meta])* $module:ident { $($name:ident = $value:literal, $text:literal;)+ })+) => {
-        $(
-            $(#[$meta])*
-            pub mod $module {
-                $(#[doc = concat!("`", stringify!($value), "`: ", $text, ".")] pub const $name: u8 = $value;)+
-
-                /// The value in words, for messages; None if RFC 7143 does not assign it.
-                pub const fn text(value: u8) -> Option<&'static str> {
-                    match value {
-                        $($name => Some($text),)+
-                        _ => None,
-                    }
-                }
-            }
-        )+
-    };
-}
+use crate::codes::codes;
 
 codes! {
     /// Reason of a Reject: RFC 7143 section 11.17.1.
-    reject_reason {
+    reject_reason: u8 {
         DATA_DIGEST_ERROR = 0x02, "data digest error";
         SNACK_REJECT = 0x03, "SNACK rejected";
         PROTOCOL_ERROR = 0x04, "protocol error";
@@ -36,21 +19,21 @@ codes! {
     }
 
     /// Stage of a login (CSG, NSG): RFC 7143 section 11.12.3.
-    login_stage {
+    login_stage: u8 {
         SECURITY = 0, "security negotiation";
         OPERATIONAL = 1, "operational negotiation";
         FULL_FEATURE = 3, "full feature phase";
     }
 
     /// Scope of a logout: RFC 7143 section 11.14.1.
-    logout_reason {
+    logout_reason: u8 {
         CLOSE_SESSION = 0, "close the session";
         CLOSE_CONNECTION = 1, "close the connection";
         RECOVERY = 2, "remove the connection for recovery";
     }
 
     /// Result of a logout: RFC 7143 section 11.15.1.
-    logout_response {
+    logout_response: u8 {
         CLOSED = 0, "closed";
         CID_NOT_FOUND = 1, "connection id not found";
         RECOVERY_NOT_SUPPORTED = 2, "connection recovery not supported";
@@ -58,7 +41,7 @@ codes! {
     }
 
     /// Task management functions: RFC 7143 section 11.5.1.
-    task_function {
+    task_function: u8 {
         ABORT_TASK = 1, "abort task";
         ABORT_TASK_SET = 2, "abort task set";
         CLEAR_ACA = 3, "clear ACA";
@@ -70,7 +53,7 @@ codes! {
     }
 
     /// Result of a task management function: RFC 7143 section 11.6.1.
-    task_response {
+    task_response: u8 {
         COMPLETE = 0, "function complete";
         NO_SUCH_TASK = 1, "task does not exist";
         NO_SUCH_LUN = 2, "LUN does not exist";
@@ -82,7 +65,7 @@ codes! {
     }
 
     /// Event of an Asynchronous Message: RFC 7143 section 11.9.1.
-    async_event {
+    async_event: u8 {
         SCSI = 0, "SCSI asynchronous event";
         LOGOUT_REQUESTED = 1, "target requests logout";
         CONNECTION_DROP = 2, "target will drop the connection";
@@ -93,7 +76,7 @@ codes! {
     }
 
     /// Kind of a SNACK: RFC 7143 section 11.16.1.
-    snack_kind {
+    snack_kind: u8 {
         DATA_OR_R2T = 0, "Data-In or R2T PDUs again";
         STATUS = 1, "status PDUs again";
         DATA_ACK = 2, "data acknowledgement";

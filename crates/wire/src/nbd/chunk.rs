@@ -7,7 +7,7 @@ use crate::be;
 message! {
     /// The header of a chunk; `len_bytes` of payload follow. NBD_REPLY_TYPE_OFFSET_DATA begins its payload with an
     /// offset of [`ChunkHeader::OFFSET_LEN`] bytes.
-    ChunkHeader, 20 bytes, magic [0: u32 = 0x668e_33ef];
+    ChunkHeader, 20 bytes, magic [MAGIC(0): u32 = 0x668e_33ef];
     /// Bits of [`chunk_flag`](super::chunk_flag).
     flags: u16 = 4,
     /// One of [`chunk_type`](super::chunk_type).
@@ -19,8 +19,6 @@ message! {
 }
 
 impl ChunkHeader {
-    /// The first four bytes, by which it is told apart from a simple reply.
-    pub const MAGIC: u32 = 0x668e_33ef;
     /// Length of the offset before the data of NBD_REPLY_TYPE_OFFSET_DATA, in bytes.
     pub const OFFSET_LEN: usize = 8;
 
@@ -37,7 +35,7 @@ impl ChunkHeader {
 
 message! {
     /// The payload of NBD_REPLY_TYPE_OFFSET_HOLE: a range that reads as zeros.
-    HoleChunk, 12 bytes, magic [];
+    HoleChunk, 12 bytes;
     /// Offset in the export in bytes.
     offset_bytes: u64 = 0,
     /// Length in bytes.
@@ -46,7 +44,7 @@ message! {
 
 message! {
     /// One descriptor of NBD_REPLY_TYPE_BLOCK_STATUS.
-    StatusExtent, 8 bytes, magic [];
+    StatusExtent, 8 bytes;
     /// Length in bytes.
     len_bytes: u32 = 0,
     /// Flags of the metadata context; [`state_flag`](super::state_flag) for `base:allocation`.
@@ -77,10 +75,7 @@ impl<'a> StatusExtents<'a> {
 
     /// The extents, in order.
     pub fn extents(&self) -> impl Iterator<Item = StatusExtent> + use<'a> {
-        let (extents, _) = self.extents.as_chunks::<{ StatusExtent::LEN }>();
-        extents
-            .iter()
-            .map(|bytes| StatusExtent { len_bytes: be::u32_at(bytes, 0), flags: be::u32_at(bytes, 4) })
+        self.extents.as_chunks::<{ StatusExtent::LEN }>().0.iter().map(StatusExtent::parse)
     }
 
     /// Appends a payload.
@@ -90,8 +85,8 @@ impl<'a> StatusExtents<'a> {
     }
 }
 
-/// The payload of an error chunk: NBD_REPLY_TYPE_ERROR, or NBD_REPLY_TYPE_ERROR_OFFSET with a place. Types that are not
-/// assigned begin alike.
+/// The payload of an error chunk: NBD_REPLY_TYPE_ERROR, or NBD_REPLY_TYPE_ERROR_OFFSET with an offset. Unassigned types
+/// begin alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorChunk<'a> {
     /// One of [`error_number`](super::error_number), not 0.
@@ -138,43 +133,60 @@ impl<'a> ErrorChunk<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hex::bytes;
     use crate::nbd::chunk_type;
     use crate::nbd::field::check;
 
     #[test]
     fn known_bytes() {
+        // Magic, flags, type, cookie, length of the payload.
         let header = ChunkHeader { flags: 1, kind: chunk_type::ERROR, cookie: 7, len_bytes: 6 };
-        check("668e33ef 0001 8001 0000000000000007 00000006", &header, true);
+        check("668e33ef 0001 8001 0000000000000007 00000006", &header);
         assert!(header.is_error() && header.is_done());
-        check("0000000000010000 00000200", &HoleChunk { offset_bytes: 65_536, len_bytes: 512 }, false);
-        check("00001000 00000003", &StatusExtent { len_bytes: 4096, flags: 3 }, false);
+        let data = ChunkHeader { flags: 0, kind: chunk_type::OFFSET_DATA, cookie: u64::MAX, len_bytes: 4104 };
+        check("668e33ef 0000 0001 ffffffffffffffff 00001008", &data);
+        assert!(!data.is_error() && !data.is_done());
+        // Offset, length.
+        check("0000000000010000 00000200", &HoleChunk { offset_bytes: 65_536, len_bytes: 512 });
+        // Length, flags.
+        check("00001000 00000003", &StatusExtent { len_bytes: 4096, flags: 3 });
     }
 
     #[test]
-    fn block_status_comes_back() {
+    fn a_block_status() {
+        // Context, then length and flags of each descriptor.
+        let payload = bytes("00000009 00000200 00000000 00000001 00000003");
         let extents = [StatusExtent { len_bytes: 512, flags: 0 }, StatusExtent { len_bytes: 1, flags: 3 }];
-        let mut bytes = Vec::new();
-        StatusExtents::put(&mut bytes, 9, &extents);
-        let read = StatusExtents::parse(&bytes).expect("a payload");
+        let read = StatusExtents::parse(&payload).expect("a payload");
         assert_eq!((read.context, read.extents().collect::<Vec<_>>()), (9, extents.to_vec()));
-        for len in (0..bytes.len()).filter(|len| *len != 12) {
-            assert!(StatusExtents::parse(&bytes[..len]).is_err(), "{len} bytes");
+        let mut written = Vec::new();
+        StatusExtents::put(&mut written, 9, &extents);
+        assert_eq!(written, payload);
+        for len in (0..payload.len()).filter(|len| *len != 12) {
+            let error = StatusExtents::parse(&payload[..len]).expect_err("a part of a payload");
+            assert_eq!(error, NbdFormatError::Length { message: "NBD_REPLY_TYPE_BLOCK_STATUS", found: len });
         }
     }
 
     #[test]
-    fn errors_come_back() {
-        for (kind, offset_bytes) in [(chunk_type::ERROR, None), (chunk_type::ERROR_OFFSET, Some(1 << 40))] {
-            let chunk = ErrorChunk { error: 5, message: b"bad", offset_bytes };
-            let mut bytes = Vec::new();
-            chunk.put(&mut bytes);
-            assert_eq!(ErrorChunk::parse(kind, &bytes), Ok(chunk));
-            for len in 0..bytes.len() {
-                assert!(ErrorChunk::parse(kind, &bytes[..len]).is_err(), "{len} bytes");
+    fn errors() {
+        // Error, length of the message, message, and an offset in one of the two.
+        let table = [
+            (chunk_type::ERROR, None, "00000005 0003 626164"),
+            (chunk_type::ERROR_OFFSET, Some(1 << 40), "00000005 0003 626164 0000010000000000"),
+        ];
+        for (kind, offset_bytes, hex) in table {
+            let (chunk, mut payload) = (ErrorChunk { error: 5, message: b"bad", offset_bytes }, bytes(hex));
+            assert_eq!(ErrorChunk::parse(kind, &payload), Ok(chunk));
+            let mut written = Vec::new();
+            chunk.put(&mut written);
+            assert_eq!(written, payload);
+            for len in 0..payload.len() {
+                assert!(ErrorChunk::parse(kind, &payload[..len]).is_err(), "{len} bytes");
             }
-            bytes.push(0);
-            assert!(ErrorChunk::parse(kind, &bytes).is_err());
-            assert_eq!(ErrorChunk::parse(0x8009, &bytes).map(|chunk| chunk.error), Ok(5));
+            payload.push(0);
+            assert!(ErrorChunk::parse(kind, &payload).is_err());
+            assert_eq!(ErrorChunk::parse(0x8009, &payload).map(|chunk| chunk.error), Ok(5));
         }
     }
 }

@@ -1,23 +1,6 @@
 //! Numbers and flags of the NBD protocol under its own names, one module per field.
 
-macro_rules! codes {
-    ($($(#[$meta:meta])* $module:ident: $type:ty { $($name:ident = $value:expr, $text:literal;)+ })+) => {
-        $(
-            $(#[$meta])*
-            pub mod $module {
-                $(#[doc = concat!("`", stringify!($value), "`: ", $text, ".")] pub const $name: $type = $value;)+
-
-                /// The value in words, for messages; `None` if it is not assigned.
-                pub const fn text(value: $type) -> Option<&'static str> {
-                    match value {
-                        $($name => Some($text),)+
-                        _ => None,
-                    }
-                }
-            }
-        )+
-    };
-}
+use crate::codes::codes;
 
 codes! {
     /// NBD_FLAG_*: handshake flags of the server.
@@ -150,10 +133,78 @@ codes! {
 mod tests {
     use super::*;
 
+    /// Numbers from the section "Values" of the protocol text. The words also say which constant has the number.
     #[test]
     fn known_values_have_words() {
+        let options = [1, 2, 3, 5, 6, 7, 8, 9, 10].map(option::text);
+        assert_eq!(
+            options.map(|text| text.expect("an option")),
+            [
+                "NBD_OPT_EXPORT_NAME",
+                "NBD_OPT_ABORT",
+                "NBD_OPT_LIST",
+                "NBD_OPT_STARTTLS",
+                "NBD_OPT_INFO",
+                "NBD_OPT_GO",
+                "NBD_OPT_STRUCTURED_REPLY",
+                "NBD_OPT_LIST_META_CONTEXT",
+                "NBD_OPT_SET_META_CONTEXT",
+            ]
+        );
+        assert_eq!(option::text(4), None, "NBD_OPT_PEEK_EXPORT was withdrawn");
+        let commands = [0, 1, 2, 3, 4, 5, 6, 7].map(command::text);
+        assert_eq!(
+            commands.map(|text| text.expect("a command")),
+            [
+                "NBD_CMD_READ",
+                "NBD_CMD_WRITE",
+                "NBD_CMD_DISC",
+                "NBD_CMD_FLUSH",
+                "NBD_CMD_TRIM",
+                "NBD_CMD_CACHE",
+                "NBD_CMD_WRITE_ZEROES",
+                "NBD_CMD_BLOCK_STATUS",
+            ]
+        );
+        assert_eq!(reply_type::text(0x8000_0005), Some("TLS required"));
         assert_eq!(reply_type::text(0x8000_0006), Some("no such export"));
+        assert_eq!(reply_type::text(0x8000_0009), Some("request too big"));
+        assert_eq!(reply_type::text(5), None);
+        assert_eq!(chunk_type::text(5), Some("block status"));
         assert_eq!(chunk_type::text(0x8002), Some("error at an offset"));
+        assert_eq!(info_type::text(3), Some("block sizes"));
+        assert_eq!([28, 75, 95].map(error_number::text).map(|text| text.is_some()), [true; 3]);
         assert_eq!(error_number::text(2), None);
+    }
+
+    #[test]
+    fn bits_of_flags() {
+        use transmission_flag as flag;
+        let transmission = [
+            flag::HAS_FLAGS,
+            flag::READ_ONLY,
+            flag::SEND_FLUSH,
+            flag::SEND_FUA,
+            flag::ROTATIONAL,
+            flag::SEND_TRIM,
+            flag::SEND_WRITE_ZEROES,
+            flag::SEND_DF,
+            flag::CAN_MULTI_CONN,
+            flag::SEND_RESIZE,
+            flag::SEND_CACHE,
+            flag::SEND_FAST_ZERO,
+            flag::BLOCK_STATUS_PAYLOAD,
+        ];
+        for (bit, flag) in transmission.into_iter().enumerate() {
+            assert_eq!(flag, 1 << bit, "bit {bit}");
+        }
+        use command_flag as of;
+        assert_eq!(
+            [of::FUA, of::NO_HOLE, of::DF, of::REQ_ONE, of::FAST_ZERO],
+            [0x01, 0x02, 0x04, 0x08, 0x10]
+        );
+        assert_eq!((chunk_flag::DONE, state_flag::HOLE, state_flag::ZERO), (1, 1, 2));
+        assert_eq!((handshake_flag::FIXED_NEWSTYLE, handshake_flag::NO_ZEROES), (1, 2));
+        assert_eq!((client_flag::FIXED_NEWSTYLE, client_flag::NO_ZEROES), (1, 2));
     }
 }

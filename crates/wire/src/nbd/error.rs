@@ -3,8 +3,8 @@
 /// An NBD message that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NbdFormatError {
-    /// Another magic number than the message begins with.
-    #[error("{message} begins with {found:#x}, expected the magic number {expected:#x}")]
+    /// Another magic number than the message has.
+    #[error("{message} has the magic number {found:#x}, expected {expected:#x}")]
     Magic {
         /// The message that was expected.
         message: &'static str,

@@ -38,12 +38,15 @@ impl Field for u64 {
     }
 }
 
-/// Makes a message's struct, `LEN`, `parse` and `emit` from its magic numbers and a line per field with its offset.
-/// The fields and magic numbers together cover every byte.
+/// Makes a message's struct, `LEN`, `parse` and `emit` from a line per field with its offset. The fields and magic
+/// numbers together cover every byte.
+///
+/// `magic [NAME(offset): type = value, ...]` makes a constant of each magic number, and `parse` fails on another number.
+/// Without it every array of the length is a message, and `parse` cannot fail.
 macro_rules! message {
-    (
+    (@type
         $(#[$meta:meta])*
-        $name:ident, $len:literal bytes, magic [$($magic_at:literal: $magic_type:ty = $magic:literal),*];
+        $name:ident, $len:literal, [$($magic:ident($magic_at:literal): $magic_type:ty),*];
         $($(#[$field_meta:meta])* $field:ident: $type:ty = $at:literal,)+
     ) => {
         $(#[$meta])*
@@ -56,29 +59,14 @@ macro_rules! message {
             /// Length of the message in bytes.
             pub const LEN: usize = $len;
 
-            /// Reads the message.
-            ///
-            /// # Errors
-            /// Another magic number.
-            pub fn parse(bytes: &[u8; $len]) -> Result<Self, crate::nbd::NbdFormatError> {
-                use crate::nbd::field::Field;
-                $(
-                    let found = <$magic_type>::load(bytes, $magic_at);
-                    if found != $magic {
-                        return Err(crate::nbd::NbdFormatError::Magic {
-                            message: stringify!($name),
-                            expected: $magic,
-                            found: found.into(),
-                        });
-                    }
-                )*
-                Ok(Self { $($field: <$type>::load(bytes, $at),)+ })
+            fn load(bytes: &[u8; $len]) -> Self {
+                Self { $($field: <$type as crate::nbd::field::Field>::load(bytes, $at),)+ }
             }
 
             /// Writes all bytes of the message.
             pub fn emit(&self, bytes: &mut [u8; $len]) {
                 use crate::nbd::field::Field;
-                $(<$magic_type>::store($magic, bytes, $magic_at);)*
+                $(<$magic_type>::store(Self::$magic, bytes, $magic_at);)*
                 $(self.$field.store(bytes, $at);)+
             }
 
@@ -89,11 +77,70 @@ macro_rules! message {
                 bytes
             }
         }
+    };
+    (
+        $(#[$meta:meta])*
+        $name:ident, $len:literal bytes, magic [$($magic:ident($at:literal): $type:ty = $value:literal),+];
+        $($fields:tt)+
+    ) => {
+        message! { @type $(#[$meta])* $name, $len, [$($magic($at): $type),+]; $($fields)+ }
+
+        impl $name {
+            $(
+                #[doc = concat!("Magic number at offset ", $at, ".")]
+                pub const $magic: $type = $value;
+            )+
+
+            /// Reads the message.
+            ///
+            /// # Errors
+            /// Another magic number.
+            pub fn parse(bytes: &[u8; $len]) -> Result<Self, crate::nbd::NbdFormatError> {
+                $(
+                    let found = <$type as crate::nbd::field::Field>::load(bytes, $at);
+                    if found != Self::$magic {
+                        return Err(crate::nbd::NbdFormatError::Magic {
+                            message: stringify!($name),
+                            expected: Self::$magic.into(),
+                            found: found.into(),
+                        });
+                    }
+                )+
+                Ok(Self::load(bytes))
+            }
+        }
 
         #[cfg(test)]
         impl crate::nbd::field::Checked for $name {
+            const MAGIC_OFFSETS: &'static [usize] = &[$($at),+];
+
             fn reads(bytes: &[u8]) -> Result<Self, crate::nbd::NbdFormatError> {
                 Self::parse(bytes.try_into().expect("as many bytes as the message has"))
+            }
+
+            fn writes(&self) -> Vec<u8> {
+                let mut bytes = [0xa5; $len];
+                self.emit(&mut bytes);
+                bytes.to_vec()
+            }
+        }
+    };
+    ($(#[$meta:meta])* $name:ident, $len:literal bytes; $($fields:tt)+) => {
+        message! { @type $(#[$meta])* $name, $len, []; $($fields)+ }
+
+        impl $name {
+            /// Reads the message.
+            pub fn parse(bytes: &[u8; $len]) -> Self {
+                Self::load(bytes)
+            }
+        }
+
+        #[cfg(test)]
+        impl crate::nbd::field::Checked for $name {
+            const MAGIC_OFFSETS: &'static [usize] = &[];
+
+            fn reads(bytes: &[u8]) -> Result<Self, crate::nbd::NbdFormatError> {
+                Ok(Self::parse(bytes.try_into().expect("as many bytes as the message has")))
             }
 
             fn writes(&self) -> Vec<u8> {
@@ -109,22 +156,24 @@ pub(super) use message;
 /// A fixed message under test.
 #[cfg(test)]
 pub(super) trait Checked: Sized + std::fmt::Debug + PartialEq {
+    /// Offsets of its magic numbers.
+    const MAGIC_OFFSETS: &'static [usize];
+
     fn reads(bytes: &[u8]) -> Result<Self, super::NbdFormatError>;
     fn writes(&self) -> Vec<u8>;
 }
 
-/// The bytes `hex` read as `message`, which writes the same over a buffer of 0xa5, so that an unset byte shows. With a
-/// magic number (`has_magic`), another first byte is refused.
+/// The bytes `hex` read as `message`, which writes the same over a buffer of 0xa5, so that an unset byte shows. Any other
+/// magic number is refused.
 #[cfg(test)]
 #[track_caller]
-pub(super) fn check<M: Checked>(hex: &str, message: &M, has_magic: bool) {
-    let digits = hex.split_whitespace().collect::<String>();
-    let bytes = (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16));
-    let mut bytes = bytes.collect::<Result<Vec<u8>, _>>().expect("hexadecimal");
+pub(super) fn check<M: Checked>(hex: &str, message: &M) {
+    let bytes = crate::hex::bytes(hex);
     assert_eq!(M::reads(&bytes).as_ref(), Ok(message));
     assert_eq!(message.writes(), bytes);
-    if has_magic {
-        bytes[0] ^= 1;
-        assert!(matches!(M::reads(&bytes), Err(super::NbdFormatError::Magic { .. })));
+    for at in M::MAGIC_OFFSETS {
+        let mut disturbed = bytes.clone();
+        disturbed[*at] ^= 1;
+        assert!(matches!(M::reads(&disturbed), Err(super::NbdFormatError::Magic { .. })));
     }
 }

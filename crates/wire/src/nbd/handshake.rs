@@ -4,14 +4,15 @@ use super::field::message;
 
 message! {
     /// The server's first message: `NBDMAGIC`, `IHAVEOPT` and the handshake flags.
-    NewstyleGreeting, 18 bytes, magic [0: u64 = 0x4e42_444d_4147_4943, 8: u64 = 0x4948_4156_454f_5054];
+    NewstyleGreeting, 18 bytes,
+    magic [INIT_MAGIC(0): u64 = 0x4e42_444d_4147_4943, OPTION_MAGIC(8): u64 = 0x4948_4156_454f_5054];
     /// Bits of [`handshake_flag`](super::handshake_flag).
     flags: u16 = 16,
 }
 
 message! {
     /// The client's answer to the greeting.
-    ClientFlags, 4 bytes, magic [];
+    ClientFlags, 4 bytes;
     /// Bits of [`client_flag`](super::client_flag).
     flags: u32 = 0,
 }
@@ -19,7 +20,7 @@ message! {
 message! {
     /// The answer to NBD_OPT_EXPORT_NAME. [`ExportNameReply::PADDING_LEN`] bytes of zeros follow unless both ends set
     /// NO_ZEROES.
-    ExportNameReply, 10 bytes, magic [];
+    ExportNameReply, 10 bytes;
     /// Size of the export in bytes.
     size_bytes: u64 = 0,
     /// Bits of [`transmission_flag`](super::transmission_flag).
@@ -38,9 +39,9 @@ mod tests {
 
     #[test]
     fn known_bytes() {
-        check("4e42444d41474943 49484156454f5054 0003", &NewstyleGreeting { flags: 3 }, true);
-        check("00000003", &ClientFlags { flags: 3 }, false);
-        check("0000000040000000 0065", &ExportNameReply { size_bytes: 1 << 30, flags: 0x65 }, false);
+        check("4e42444d41474943 49484156454f5054 0003", &NewstyleGreeting { flags: 3 });
+        check("00000003", &ClientFlags { flags: 3 });
+        check("0000000040000000 0065", &ExportNameReply { size_bytes: 1 << 30, flags: 0x65 });
     }
 
     #[test]
@@ -50,7 +51,7 @@ mod tests {
         let error = NewstyleGreeting::parse(&bytes).expect_err("oldstyle");
         assert_eq!(
             error.to_string(),
-            "NewstyleGreeting begins with 0x420281861253, expected the magic number 0x49484156454f5054"
+            "NewstyleGreeting has the magic number 0x420281861253, expected 0x49484156454f5054"
         );
     }
 }

@@ -90,23 +90,39 @@ impl<'a> Info<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hex::bytes;
 
     #[test]
-    fn each_comes_back() {
-        let infos = [
-            (Info::Export { size_bytes: 1 << 40, flags: 5 }, 12),
-            (Info::BlockSize { minimum: 512, preferred: 4096, maximum: 1 << 25 }, 14),
-            (Info::Name(b"disk"), 6),
-            (Info::Description(b""), 2),
-            (Info::Other { kind: 77, data: b"?" }, 3),
+    fn known_bytes() {
+        let table = [
+            // Type, size, transmission flags.
+            ("0000 0000010000000000 0065", Info::Export { size_bytes: 1 << 40, flags: 0x65 }),
+            // Type, name.
+            ("0001 6469736b", Info::Name(b"disk")),
+            // Type, description.
+            ("0002", Info::Description(b"")),
+            // Type, minimum, preferred, maximum.
+            (
+                "0003 00000200 00001000 02000000",
+                Info::BlockSize { minimum: 512, preferred: 4096, maximum: 1 << 25 },
+            ),
+            ("004d 3f", Info::Other { kind: 77, data: b"?" }),
         ];
-        for (info, len) in infos {
-            let mut bytes = Vec::new();
-            info.put(&mut bytes);
-            assert_eq!((Info::parse(&bytes), bytes.len()), (Ok(info), len));
+        for (hex, info) in table {
+            let data = bytes(hex);
+            assert_eq!(Info::parse(&data), Ok(info));
+            let mut written = Vec::new();
+            info.put(&mut written);
+            assert_eq!(written, data);
         }
-        assert!(Info::parse(&[0]).is_err());
-        assert!(Info::parse(&[0, 0, 1]).is_err(), "half an NBD_INFO_EXPORT");
-        assert!(Info::parse(&[0, 3, 1]).is_err(), "half an NBD_INFO_BLOCK_SIZE");
+    }
+
+    #[test]
+    fn other_lengths_are_refused() {
+        for hex in ["", "00", "0000 000001000000000000", "0000 0000010000000000 0065 00", "0003 00000200"] {
+            let data = bytes(hex);
+            let error = NbdFormatError::Length { message: "NBD_REP_INFO", found: data.len() };
+            assert_eq!(Info::parse(&data), Err(error), "{hex}");
+        }
     }
 }

@@ -63,19 +63,42 @@ fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hex::bytes;
+
+    /// Length of the name, name, number of queries, then length and text of each.
+    const HEX: &str =
+        "00000001 64 00000003 0000000f 626173653a616c6c6f636174696f6e 00000000 00000005 71656d753a";
 
     #[test]
-    fn comes_back_and_no_part_of_it_is_read() {
-        let mut bytes = Vec::new();
-        MetaQuery::put(&mut bytes, b"d", &[b"base:allocation", b"", b"qemu:"]);
-        let query = MetaQuery::parse(&bytes).expect("a query");
-        assert_eq!(query.name, b"d");
-        assert_eq!(query.queries().collect::<Vec<_>>(), [&b"base:allocation"[..], b"", b"qemu:"]);
-        for len in 0..bytes.len() {
-            assert!(MetaQuery::parse(&bytes[..len]).is_err(), "{len} bytes");
+    fn known_bytes() {
+        let data = bytes(HEX);
+        let queries = [&b"base:allocation"[..], b"", b"qemu:"];
+        let query = MetaQuery::parse(&data).expect("a query");
+        assert_eq!((query.name, query.queries().collect::<Vec<_>>()), (&b"d"[..], queries.to_vec()));
+        let mut written = Vec::new();
+        MetaQuery::put(&mut written, b"d", &queries);
+        assert_eq!(written, data);
+        let none = bytes("00000000 00000000");
+        let query = MetaQuery::parse(&none).expect("the default export without queries");
+        assert_eq!((query.name, query.queries().count()), (&b""[..], 0));
+    }
+
+    #[test]
+    fn other_lengths_are_refused() {
+        let data = bytes(HEX);
+        for len in 0..data.len() {
+            assert!(MetaQuery::parse(&data[..len]).is_err(), "{len} bytes");
         }
-        // A number of queries that nobody sent ends at the end of the data.
-        bytes[5..9].fill(0xff);
-        assert!(MetaQuery::parse(&bytes).is_err());
+        for (name, at, number) in [
+            ("a name of 4 GiB", 0, u32::MAX),
+            ("2^32 - 1 queries", 5, u32::MAX),
+            ("a query less", 5, 2),
+            ("a query more", 5, 4),
+            ("a query of 4 GiB", 9, u32::MAX),
+        ] {
+            let mut disturbed = data.clone();
+            disturbed[at..at + 4].copy_from_slice(&number.to_be_bytes());
+            assert!(MetaQuery::parse(&disturbed).is_err(), "{name}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::field::message;
 
 message! {
     /// A request of the transmission phase. The payload follows NBD_CMD_WRITE.
-    RequestHeader, 28 bytes, magic [0: u32 = 0x2560_9513];
+    RequestHeader, 28 bytes, magic [MAGIC(0): u32 = 0x2560_9513];
     /// Bits of [`command_flag`](super::command_flag).
     flags: u16 = 4,
     /// One of [`command`](super::command).
@@ -32,6 +32,6 @@ mod tests {
             offset_bytes: 1 << 32,
             len_bytes: 4096,
         };
-        check("25609513 0001 0001 0102030405060708 0000000100000000 00001000", &request, true);
+        check("25609513 0001 0001 0102030405060708 0000000100000000 00001000", &request);
     }
 }

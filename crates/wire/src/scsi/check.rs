@@ -1,14 +1,6 @@
 //! The common test of all returned data.
 
-/// Bytes in hexadecimal, with any spaces.
-#[track_caller]
-pub(super) fn bytes(hex: &str) -> Vec<u8> {
-    let digits = hex.split_whitespace().collect::<String>();
-    (0..digits.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).expect("hexadecimal"))
-        .collect()
-}
+pub(super) use crate::hex::bytes;
 
 /// The bytes `hex` read as `value`, `value` writes the same bytes, and no shorter or disturbed data panics.
 #[track_caller]

@@ -1,9 +1,10 @@
 //! The client's end of a connection.
 //!
-//! Commands, once [`NbdClientEvent::Ready`] has come: [`NbdClient::submit`], [`NbdClient::disconnect`]. Negotiation
+//! Commands: [`NbdClient::submit`], once [`NbdClientEvent::Ready`] has come, and [`NbdClient::disconnect`]. Negotiation
 //! requests structured replies, `base:allocation` and the export with NBD_OPT_GO, one after the other in the order of
-//! the protocol; NBD_OPT_EXPORT_NAME replaces NBD_OPT_GO for a server without it. Each cookie is used once, so a late
-//! reply matches no other request. The data of a read go to the caller's buffer under the token of the request.
+//! the protocol; NBD_OPT_EXPORT_NAME replaces NBD_OPT_GO for a server without it. A client that ends a negotiation, or
+//! whose export is refused, sends NBD_OPT_ABORT (a soft disconnect). Each cookie is used once, so a late reply matches
+//! no other request. The data of a read go to the caller's buffer under the token of the request.
 
 mod coverage;
 mod negotiation;
@@ -17,8 +18,11 @@ use wire::nbd::{
     STRING_MAX, SimpleReply, StatusExtent, command,
 };
 
-use super::{ExportFacts, NbdCommand, NbdFault, NbdOp, NbdPayload, NbdTransmit, Receive, array};
-use coverage::Coverage;
+use super::{
+    ExportFacts, NbdCommand, NbdError, NbdFault, NbdOp, NbdPayload, NbdSubmitError, NbdTransmit, Receive,
+    array,
+};
+use state::{Negotiation, PendingRequest};
 
 /// Wishes of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,8 +51,8 @@ pub struct NbdAgreement {
 pub struct NbdCompletion {
     /// The caller's name of the request.
     pub token: u64,
-    /// The error number of the server, see [`wire::nbd::error_number`].
-    pub result: Result<(), u32>,
+    /// Success, or the first error of the server. After [`NbdError::Eshutdown`] the caller disconnects.
+    pub result: Result<(), NbdError>,
     /// Extents of a block status, from the beginning of its range.
     pub extents: Vec<StatusExtent>,
 }
@@ -94,32 +98,19 @@ enum Step {
     Over,
 }
 
-/// A request that is not answered.
-#[derive(Debug)]
-struct PendingRequest {
-    token: u64,
-    command: NbdCommand,
-    is_sent: bool,
-    coverage: Coverage,
-    /// The first error reported.
-    error: Option<u32>,
-    /// Error chunks.
-    errors: u32,
-    extents: Vec<StatusExtent>,
-}
-
 /// State machine of an NBD client: negotiation and transmission, without I/O.
 #[derive(Debug)]
 pub struct NbdClient {
     config: NbdClientConfig,
     step: Step,
-    negotiation: state::Negotiation,
+    negotiation: Negotiation,
     agreement: Option<NbdAgreement>,
     pending: BTreeMap<u64, PendingRequest>,
     next_cookie: u64,
     /// Messages, each with the cookie of the request that it is.
     outbox: VecDeque<(Option<u64>, NbdTransmit)>,
     events: VecDeque<NbdClientEvent>,
+    /// The caller has ended the connection.
     is_leaving: bool,
 }
 
@@ -133,7 +124,7 @@ impl NbdClient {
         NbdClient {
             config,
             step: Step::Greeting,
-            negotiation: state::Negotiation::default(),
+            negotiation: Negotiation::default(),
             agreement: None,
             pending: BTreeMap::new(),
             next_cookie: 1,
@@ -166,7 +157,8 @@ impl NbdClient {
     /// Takes a header of the length that [`NbdClient::expects`] named.
     ///
     /// # Errors
-    /// A server that breaks the protocol or refuses the export: the connection is over.
+    /// A server that breaks the protocol or refuses the export: the connection is over, and every buffer is the
+    /// caller's again. After a refusal [`NbdClient::poll_transmit`] has NBD_OPT_ABORT.
     ///
     /// # Panics
     /// If the length is another.
@@ -187,10 +179,7 @@ impl NbdClient {
             Step::Over => Err(NbdFault::Over),
             Step::Padding(_) | Step::Data { .. } => panic!("payload was passed as a header"),
         };
-        if result.is_err() {
-            self.step = Step::Over;
-        }
-        result
+        self.check(result)
     }
 
     /// Counts bytes of payload that were stored or discarded.
@@ -220,24 +209,21 @@ impl NbdClient {
             }
             _ => panic!("no payload is expected"),
         };
-        if result.is_err() {
-            self.step = Step::Over;
-        }
-        result
+        self.check(result)
     }
 
     /// Sends a command. `token` identifies the command and its data in events; it may be reused when the request is
     /// over.
     ///
     /// # Errors
-    /// A command that breaks the rules of the export is not sent: the error number that the server would answer with.
-    ///
-    /// # Panics
-    /// Before [`NbdClientEvent::Ready`], or after [`NbdClient::disconnect`].
-    pub fn submit(&mut self, token: u64, command: NbdCommand) -> Result<(), u32> {
-        let agreement = self.agreement.as_ref().expect("an agreement with the server");
-        assert!(!self.is_leaving, "a request after NBD_CMD_DISC");
-        agreement.facts.validate(&command, agreement.has_allocation)?;
+    /// A command that breaks the rules of the export, comes before [`NbdClientEvent::Ready`], or behind
+    /// [`NbdClient::disconnect`] or a fault. It is not sent.
+    pub fn submit(&mut self, token: u64, command: NbdCommand) -> Result<(), NbdSubmitError> {
+        if self.is_leaving || self.step == Step::Over {
+            return Err(NbdSubmitError::Closed);
+        }
+        let agreement = self.agreement.as_ref().ok_or(NbdSubmitError::NotReady)?;
+        agreement.facts.validate(&command, agreement.has_allocation).map_err(NbdSubmitError::Refused)?;
         let cookie = self.next_cookie;
         self.next_cookie += 1;
         let NbdCommand { op, flags, offset_bytes, len_bytes } = command;
@@ -246,31 +232,19 @@ impl NbdClient {
         let payload = (op == NbdOp::Write).then_some(NbdPayload { token, offset_bytes: 0, len_bytes });
         let releases = payload.map(|payload| payload.token);
         self.outbox.push_back((Some(cookie), NbdTransmit { header, payload, releases }));
-        let pending = PendingRequest {
-            token,
-            command,
-            is_sent: false,
-            coverage: Coverage::default(),
-            error: None,
-            errors: 0,
-            extents: Vec::new(),
-        };
-        self.pending.insert(cookie, pending);
+        self.pending.insert(cookie, PendingRequest::new(token, command));
         Ok(())
     }
 
-    /// Ends the connection in good order behind the submitted requests.
-    ///
-    /// # Panics
-    /// Before [`NbdClientEvent::Ready`].
+    /// Ends the connection in good order: behind the submitted requests with NBD_CMD_DISC, or in negotiation behind the
+    /// reply to the option that was sent, with NBD_OPT_ABORT. [`NbdClient::is_finished`] says when to close it.
     pub fn disconnect(&mut self) {
-        assert!(self.agreement.is_some(), "an agreement with the server");
-        if std::mem::replace(&mut self.is_leaving, true) {
+        if std::mem::replace(&mut self.is_leaving, true) || self.step == Step::Over {
             return;
         }
-        let header =
-            RequestHeader { flags: 0, command: command::DISC, cookie: 0, offset_bytes: 0, len_bytes: 0 };
-        self.outbox.push_back((None, NbdTransmit::header(header.to_bytes())));
+        if self.agreement.is_some() {
+            self.send_disconnect();
+        }
     }
 
     /// The next bytes to send.
@@ -302,13 +276,32 @@ impl NbdClient {
         self.pending.values().map(|pending| pending.token)
     }
 
-    /// True if the connection can be closed: NBD_CMD_DISC is sent and everything is answered.
+    /// True if the connection can be closed: it is over, or NBD_CMD_DISC is sent and everything is answered.
     pub fn is_finished(&self) -> bool {
-        self.is_leaving && self.pending.is_empty() && self.outbox.is_empty()
+        let has_left = self.is_leaving && self.agreement.is_some() && self.pending.is_empty();
+        (self.step == Step::Over || has_left) && self.outbox.is_empty()
+    }
+
+    /// Ends the connection on a fault: nothing more is sent, except NBD_OPT_ABORT after a refusal.
+    fn check(&mut self, result: Result<(), NbdFault>) -> Result<(), NbdFault> {
+        if let Err(fault) = &result {
+            self.outbox.clear();
+            self.step = Step::Over;
+            if matches!(fault, NbdFault::Refused { .. }) {
+                self.abort();
+            }
+        }
+        result
     }
 
     fn send(&mut self, bytes: impl Into<Vec<u8>>) {
         self.outbox.push_back((None, NbdTransmit::header(bytes)));
+    }
+
+    fn send_disconnect(&mut self) {
+        let header =
+            RequestHeader { flags: 0, command: command::DISC, cookie: 0, offset_bytes: 0, len_bytes: 0 };
+        self.send(header.to_bytes());
     }
 }
 

@@ -5,15 +5,24 @@ use wire::nbd::{
     OptionReplyHeader, OptionRequest, handshake_flag, info_type, option_code, reply_type, transmission_flag,
 };
 
-use super::super::{ExportFacts, NbdBlockSizes, NbdFault, OPTION_DATA_MAX_BYTES, OPTIONS_MAX};
+use super::super::{ExportFacts, NbdBlockSizes, NbdFault, NbdViolation, OPTION_DATA_MAX_BYTES, OPTIONS_MAX};
 use super::{NbdAgreement, NbdClient, NbdClientEvent, Step, handshake};
+
+/// Longest part of a server's text that a fault repeats.
+const TEXT_MAX_CHARS: usize = 200;
 
 impl NbdClient {
     pub(super) fn greeting(&mut self, bytes: &[u8; NewstyleGreeting::LEN]) -> Result<(), NbdFault> {
         let NewstyleGreeting { flags } = NewstyleGreeting::parse(bytes)?;
         self.negotiation.has_no_zeroes = flags & handshake_flag::NO_ZEROES != 0;
+        let is_fixed = flags & handshake_flag::FIXED_NEWSTYLE != 0;
+        if self.is_leaving && !is_fixed {
+            // This server knows no NBD_OPT_ABORT.
+            self.step = Step::Over;
+            return Ok(());
+        }
         self.send(handshake(flags).to_bytes());
-        if flags & handshake_flag::FIXED_NEWSTYLE == 0 {
+        if !is_fixed {
             self.ask_by_name();
         } else if self.config.wants_structured || self.config.wants_allocation {
             self.ask(option_code::STRUCTURED_REPLY, &[]);
@@ -26,7 +35,8 @@ impl NbdClient {
     pub(super) fn option_reply(&mut self, bytes: &[u8; OptionReplyHeader::LEN]) -> Result<(), NbdFault> {
         let header = OptionReplyHeader::parse(bytes)?;
         if header.option != self.negotiation.option {
-            return Err(NbdFault::Contradiction("replied to an option that was not sent"));
+            let (found, expected) = (header.option, self.negotiation.option);
+            return Err(NbdViolation::OtherOption { found, expected }.into());
         }
         self.negotiation.replies += 1;
         if self.negotiation.replies > OPTIONS_MAX {
@@ -44,7 +54,11 @@ impl NbdClient {
         self.step = Step::Reply;
         let is_ack = header.reply == reply_type::ACK;
         if is_ack && !data.is_empty() {
-            return Err(NbdFault::Contradiction("sent data with NBD_REP_ACK"));
+            return Err(NbdViolation::AckData.into());
+        }
+        if matches!(header.reply, reply_type::ERR_TLS_REQD | reply_type::ERR_SHUTDOWN) {
+            // No other option would succeed.
+            return Err(refused(header, data));
         }
         match header.option {
             option_code::STRUCTURED_REPLY if is_ack => {
@@ -67,9 +81,7 @@ impl NbdClient {
             option_code::SET_META_CONTEXT if header.reply == reply_type::META_CONTEXT => {
                 let MetaContext { id, name } = MetaContext::parse(data)?;
                 if name != BASE_ALLOCATION.as_bytes() || self.negotiation.allocation_id.is_some() {
-                    return Err(NbdFault::Contradiction(
-                        "selected a metadata context that was not requested",
-                    ));
+                    return Err(NbdViolation::Context.into());
                 }
                 self.negotiation.allocation_id = Some(id);
             }
@@ -79,12 +91,8 @@ impl NbdClient {
                 (self.negotiation.export, self.negotiation.blocks) = (None, None);
                 self.ask_by_name();
             }
-            option if header.is_error() => {
-                let text = String::from_utf8_lossy(data);
-                let text = text.chars().take(200).flat_map(char::escape_default).collect();
-                return Err(NbdFault::Refused { option, reply: header.reply, text });
-            }
-            _ => return Err(NbdFault::Contradiction("sent a reply that its option does not have")),
+            _ if header.is_error() => return Err(refused(header, data)),
+            option => return Err(NbdViolation::OptionReply { option, reply: header.reply }.into()),
         }
         Ok(())
     }
@@ -104,7 +112,7 @@ impl NbdClient {
     }
 
     pub(super) fn export_name_reply(&mut self, bytes: &[u8; ExportNameReply::LEN]) -> Result<(), NbdFault> {
-        let ExportNameReply { size_bytes, flags } = ExportNameReply::parse(bytes)?;
+        let ExportNameReply { size_bytes, flags } = ExportNameReply::parse(bytes);
         self.negotiation.export = Some((size_bytes, flags));
         if self.negotiation.has_no_zeroes {
             return self.ready();
@@ -117,7 +125,7 @@ impl NbdClient {
     pub(super) fn ready(&mut self) -> Result<(), NbdFault> {
         let negotiation = &self.negotiation;
         let Some((size_bytes, flags)) = negotiation.export else {
-            return Err(NbdFault::Contradiction("accepted the export without its size"));
+            return Err(NbdViolation::NoExportInfo.into());
         };
         let blocks = negotiation.blocks.unwrap_or(NbdBlockSizes::DEFAULT);
         // Flags have a meaning only with HAS_FLAGS, and DF one only with structured replies.
@@ -136,7 +144,11 @@ impl NbdClient {
         };
         self.agreement = Some(agreement);
         self.step = Step::Answer;
-        self.events.push_back(NbdClientEvent::Ready(agreement));
+        if self.is_leaving {
+            self.send_disconnect();
+        } else {
+            self.events.push_back(NbdClientEvent::Ready(agreement));
+        }
         Ok(())
     }
 
@@ -149,15 +161,34 @@ impl NbdClient {
     fn ask_by_name(&mut self) {
         let name = self.config.export.clone();
         self.ask(option_code::EXPORT_NAME, name.as_bytes());
-        self.step = Step::ExportName;
     }
 
+    /// Sends the next option, or NBD_OPT_ABORT in its place if the caller has ended the connection.
     fn ask(&mut self, option: u32, data: &[u8]) {
+        if self.is_leaving {
+            return self.abort();
+        }
+        self.send_option(option, data);
+        (self.negotiation.option, self.negotiation.replies) = (option, 0);
+        self.step = if option == option_code::EXPORT_NAME { Step::ExportName } else { Step::Reply };
+    }
+
+    /// Ends the negotiation. The connection may be closed before the reply.
+    pub(super) fn abort(&mut self) {
+        self.send_option(option_code::ABORT, &[]);
+        self.step = Step::Over;
+    }
+
+    fn send_option(&mut self, option: u32, data: &[u8]) {
         let len_bytes = u32::try_from(data.len()).expect("data of an option shorter than 4 GiB");
         let mut bytes = OptionRequest { option, len_bytes }.to_bytes().to_vec();
         bytes.extend_from_slice(data);
         self.send(bytes);
-        (self.negotiation.option, self.negotiation.replies) = (option, 0);
-        self.step = Step::Reply;
     }
+}
+
+fn refused(header: OptionReplyHeader, data: &[u8]) -> NbdFault {
+    let text = String::from_utf8_lossy(data);
+    let text = text.chars().take(TEXT_MAX_CHARS).flat_map(char::escape_default).collect();
+    NbdFault::Refused { option: header.option, reply: header.reply, text }
 }

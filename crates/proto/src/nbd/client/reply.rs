@@ -5,13 +5,18 @@ use wire::nbd::{
     command_flag,
 };
 
-use super::super::{EXTENTS_MAX, NbdFault, NbdOp};
-use super::{NbdAgreement, NbdClient, NbdClientEvent, NbdCompletion, PendingRequest, Step};
+use super::super::{EXTENTS_MAX, NbdError, NbdFault, NbdOp, NbdViolation};
+use super::state::PendingRequest;
+use super::{NbdAgreement, NbdClient, NbdClientEvent, NbdCompletion, Step};
 
+/// Shortest payload of an error chunk: number and length of the text.
+const ERROR_MIN_BYTES: u32 = 4 + 2;
 /// Longest payload of an error chunk: number, text and offset.
 const ERROR_MAX_BYTES: u32 = 4 + 2 + STRING_MAX as u32 + 8;
-/// Longest payload of a block status.
-const STATUS_MAX_BYTES: u32 = 4 + (EXTENTS_MAX * StatusExtent::LEN) as u32;
+/// Context before the extents of a block status, in bytes.
+const CONTEXT_BYTES: u32 = 4;
+/// Length of an extent of a block status, in bytes.
+const EXTENT_BYTES: u32 = StatusExtent::LEN as u32;
 /// Error chunks of one reply.
 const ERRORS_MAX: u32 = 1024;
 
@@ -25,14 +30,14 @@ impl NbdClient {
         let SimpleReply { error, cookie } = SimpleReply::parse(bytes)?;
         let pending = self.find(cookie)?;
         let (op, len_bytes) = (pending.command.op, pending.command.len_bytes);
-        if pending.coverage.bytes() > 0 || pending.errors > 0 || !pending.extents.is_empty() {
-            return Err(NbdFault::Contradiction("sent a simple reply behind chunks"));
+        if pending.has_chunks() {
+            return Err(NbdViolation::MixedReplies.into());
         }
         if is_structured && op == NbdOp::Read || op == NbdOp::BlockStatus && error == 0 {
-            return Err(NbdFault::Contradiction("sent a simple reply where chunks were agreed"));
+            return Err(NbdViolation::SimpleReply.into());
         }
         if error != 0 {
-            pending.error = Some(error);
+            pending.error = Some(NbdError::from_code(error));
         } else if op == NbdOp::Read {
             let range = pending.coverage.add(0, len_bytes);
             range.expect("a range of a read that has none");
@@ -47,40 +52,41 @@ impl NbdClient {
         bytes[..SimpleReply::LEN].copy_from_slice(&begin);
         bytes[SimpleReply::LEN..].copy_from_slice(rest);
         let chunk = ChunkHeader::parse(&bytes)?;
+        let payload_max_bytes =
+            self.agreement().expect("an agreement before replies").facts.blocks.payload_max_bytes();
         let pending = self.find(chunk.cookie)?;
-        let op = pending.command.op;
-        let len_bytes = chunk.len_bytes;
-        match chunk.kind {
-            chunk_type::NONE => {
+        let (kind, len_bytes) = (chunk.kind, chunk.len_bytes);
+        let least = |expected_bytes: u32| match len_bytes < expected_bytes {
+            true => Err(NbdViolation::ChunkLength { kind, found_bytes: len_bytes, expected_bytes }),
+            false => Ok(()),
+        };
+        match (kind, pending.command.op) {
+            (chunk_type::NONE, _) => {
                 if len_bytes > 0 || !chunk.is_done() {
-                    return Err(NbdFault::Contradiction(
-                        "sent NBD_REPLY_TYPE_NONE with data or without DONE",
-                    ));
+                    return Err(NbdViolation::NoneChunk.into());
                 }
                 return self.end_chunk(chunk);
             }
-            chunk_type::OFFSET_DATA if op == NbdOp::Read => {
-                let offset_len = ChunkHeader::OFFSET_LEN as u32;
-                NbdFault::limit("a data chunk", len_bytes, pending.command.len_bytes + offset_len)?;
-                if len_bytes <= offset_len {
-                    return Err(NbdFault::Contradiction("sent a data chunk without data"));
-                }
+            (chunk_type::OFFSET_DATA, NbdOp::Read) => {
+                let offset_bytes = ChunkHeader::OFFSET_LEN as u32;
+                least(offset_bytes + 1)?;
+                NbdFault::limit("a data chunk", len_bytes, pending.command.len_bytes + offset_bytes)?;
                 self.step = Step::DataOffset(chunk);
                 return Ok(());
             }
-            chunk_type::OFFSET_HOLE if op == NbdOp::Read => {
-                if len_bytes as usize != HoleChunk::LEN {
-                    return Err(NbdFault::Contradiction("sent a hole chunk of another length"));
-                }
+            (chunk_type::OFFSET_HOLE, NbdOp::Read) => {
+                least(HoleChunk::LEN as u32)?;
+                NbdFault::limit("a hole chunk", len_bytes, HoleChunk::LEN as u32)?;
             }
-            chunk_type::BLOCK_STATUS if op == NbdOp::BlockStatus => {
-                NbdFault::limit("a block status", len_bytes, STATUS_MAX_BYTES)?;
+            (chunk_type::BLOCK_STATUS, NbdOp::BlockStatus) => {
+                least(CONTEXT_BYTES + EXTENT_BYTES)?;
+                NbdFault::limit("a block status", len_bytes, status_max_bytes(pending, payload_max_bytes))?;
             }
-            _ if chunk.is_error() => NbdFault::limit("an error chunk", len_bytes, ERROR_MAX_BYTES)?,
-            _ => return Err(NbdFault::Contradiction("sent a chunk that its request does not have")),
-        }
-        if len_bytes == 0 {
-            return Err(NbdFault::Contradiction("sent an empty chunk"));
+            _ if chunk.is_error() => {
+                least(ERROR_MIN_BYTES)?;
+                NbdFault::limit("an error chunk", len_bytes, ERROR_MAX_BYTES)?;
+            }
+            _ => return Err(NbdViolation::ChunkType { kind }.into()),
         }
         self.step = Step::ChunkBody(chunk);
         Ok(())
@@ -100,15 +106,18 @@ impl NbdClient {
         match chunk.kind {
             chunk_type::OFFSET_HOLE => {
                 let bytes = body.try_into().expect("a hole chunk of its length");
-                let HoleChunk { offset_bytes, len_bytes } = HoleChunk::parse(bytes)?;
+                let HoleChunk { offset_bytes, len_bytes } = HoleChunk::parse(bytes);
                 let offset_bytes = cover(pending, offset_bytes, len_bytes)?;
                 let token = pending.token;
                 self.events.push_back(NbdClientEvent::Zeros { token, offset_bytes, len_bytes });
             }
             chunk_type::BLOCK_STATUS => {
                 let status = StatusExtents::parse(body)?;
-                if Some(status.context) != allocation_id || !pending.extents.is_empty() {
-                    return Err(NbdFault::Contradiction("sent a block status that was not requested"));
+                if Some(status.context) != allocation_id {
+                    return Err(NbdViolation::StatusContext { found: status.context }.into());
+                }
+                if !pending.extents.is_empty() {
+                    return Err(NbdViolation::SecondStatus.into());
                 }
                 pending.extents = extents(pending, &status)?;
             }
@@ -116,16 +125,17 @@ impl NbdClient {
                 let ErrorChunk { error, offset_bytes, .. } = ErrorChunk::parse(kind, body)?;
                 let begin = pending.command.offset_bytes;
                 let end = begin + u64::from(pending.command.len_bytes);
-                if error == 0 || offset_bytes.is_some_and(|at| !(begin..end).contains(&at)) {
-                    return Err(NbdFault::Contradiction(
-                        "sent an error chunk without an error, or outside its request",
-                    ));
+                if error == 0 {
+                    return Err(NbdViolation::NoError.into());
+                }
+                if let Some(offset_bytes) = offset_bytes.filter(|at| !(begin..end).contains(at)) {
+                    return Err(NbdViolation::ErrorOffset { offset_bytes }.into());
                 }
                 pending.errors += 1;
                 if pending.errors > ERRORS_MAX {
                     return Err(NbdFault::TooMany { what: "error chunks", limit: ERRORS_MAX });
                 }
-                pending.error.get_or_insert(error);
+                pending.error.get_or_insert(NbdError::from_code(error));
             }
         }
         self.end_chunk(chunk)
@@ -145,7 +155,7 @@ impl NbdClient {
             _ => true,
         };
         if pending.error.is_none() && !is_complete {
-            return Err(NbdFault::Contradiction("ended a reply before all of it had come"));
+            return Err(NbdViolation::Incomplete.into());
         }
         let extents = std::mem::take(&mut pending.extents);
         let (token, result) = (pending.token, pending.error.map_or(Ok(()), Err));
@@ -161,35 +171,48 @@ impl NbdClient {
     }
 }
 
+/// Longest payload of the block status of a request. Every extent covers a byte of the range at least, and the extents
+/// of a server are no longer than its payload maximum.
+fn status_max_bytes(pending: &PendingRequest, payload_max_bytes: u32) -> u32 {
+    let extents = match pending.has_flag(command_flag::REQ_ONE) {
+        true => 1,
+        false => EXTENTS_MAX.min(payload_max_bytes / EXTENT_BYTES).min(pending.command.len_bytes),
+    };
+    CONTEXT_BYTES + extents * EXTENT_BYTES
+}
+
 /// Marks a range of the export as answered. Returns its offset in the read.
-fn cover(pending: &mut PendingRequest, at_bytes: u64, len_bytes: u32) -> Result<u32, NbdFault> {
+fn cover(pending: &mut PendingRequest, at_bytes: u64, len_bytes: u32) -> Result<u32, NbdViolation> {
     let whole = pending.command.len_bytes;
+    if pending.has_flag(command_flag::DF) && pending.coverage.bytes() > 0 {
+        return Err(NbdViolation::Fragmented);
+    }
     let begin = at_bytes.checked_sub(pending.command.offset_bytes);
     let begin = begin.and_then(|begin| u32::try_from(begin).ok());
     let range = begin.and_then(|begin| begin.checked_add(len_bytes).map(|end| (begin, end)));
     match range {
         Some((begin, end)) if end <= whole && len_bytes > 0 => {
-            let wrong = NbdFault::Contradiction("sent a part of a read twice, or too many parts");
-            pending.coverage.add(begin, end).ok_or(wrong).map(|()| begin)
+            pending.coverage.add(begin, end).ok_or(NbdViolation::OverlappingRead).map(|()| begin)
         }
-        _ => Err(NbdFault::Contradiction("sent data outside of the read")),
+        _ => Err(NbdViolation::OutsideRead),
     }
 }
 
-/// Extents of a status, cut off at the end of the request. All but the last lie inside it.
-fn extents(pending: &PendingRequest, status: &StatusExtents<'_>) -> Result<Vec<StatusExtent>, NbdFault> {
-    let mut left = pending.command.len_bytes;
+/// Extents of a status, cut off at the end of the request. All but the last lie inside it, and with REQ_ONE that one too.
+fn extents(pending: &PendingRequest, status: &StatusExtents<'_>) -> Result<Vec<StatusExtent>, NbdViolation> {
+    let limit_bytes = pending.command.len_bytes;
+    let mut left = limit_bytes;
     let mut extents = Vec::new();
     for extent in status.extents() {
         if extent.len_bytes == 0 || left == 0 {
-            return Err(NbdFault::Contradiction("sent an extent without length, or outside of its request"));
+            return Err(NbdViolation::Extent);
+        }
+        if pending.has_flag(command_flag::REQ_ONE) && extent.len_bytes > limit_bytes {
+            return Err(NbdViolation::LongExtent { found_bytes: extent.len_bytes, limit_bytes });
         }
         let len_bytes = extent.len_bytes.min(left);
         left -= len_bytes;
         extents.push(StatusExtent { len_bytes, ..extent });
-    }
-    if pending.command.flags & command_flag::REQ_ONE != 0 && extents.len() > 1 {
-        return Err(NbdFault::Contradiction("sent more than one extent for NBD_CMD_FLAG_REQ_ONE"));
     }
     Ok(extents)
 }

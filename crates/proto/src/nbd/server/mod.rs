@@ -2,10 +2,12 @@
 //!
 //! Commands: [`NbdServer::put_data`], [`NbdServer::put_hole`], [`NbdServer::complete`], [`NbdServer::complete_status`],
 //! [`NbdServer::fail`], [`NbdServer::start_tls`]. A request that breaks a rule of its export is answered here and never
-//! shown. The others wait for their answer in any order; how many wait is bounded, and beyond that
+//! shown. The others wait for their answer in any order. Their number and their bytes are bounded: beyond a limit
 //! [`NbdServer::expects`] says [`Receive::Wait`].
 
+mod config;
 mod negotiation;
+mod outbox;
 mod state;
 mod transmission;
 
@@ -14,54 +16,16 @@ use std::sync::Arc;
 
 use wire::nbd::{ClientFlags, NewstyleGreeting, OptionRequest, RequestHeader, handshake_flag};
 
-use super::{ExportFacts, NbdCommand, NbdFault, NbdTransmit, PAYLOAD_MAX_BYTES, Receive, array};
+use super::{NbdCommand, NbdFault, NbdTransmit, Receive, array};
+pub use config::{NbdConfigError, NbdExport, NbdServerConfig, TlsPolicy};
+use outbox::Outbox;
 use state::{PendingRequest, Refusal};
-
-/// An export.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct NbdExport {
-    /// Name of the export, at most [`wire::nbd::STRING_MAX`] bytes.
-    pub name: String,
-    /// A text for a human, at most [`wire::nbd::STRING_MAX`] bytes; may be empty.
-    pub description: String,
-    /// Size, flags and block sizes. SEND_DF is announced with structured replies whatever it says.
-    pub facts: ExportFacts,
-    /// True if NBD_CMD_BLOCK_STATUS is served (`base:allocation`).
-    pub has_allocation: bool,
-}
-
-/// Answer to NBD_OPT_STARTTLS, and need of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TlsPolicy {
-    /// The server has no TLS: NBD_REP_ERR_UNSUP.
-    Unsupported,
-    /// The server allows none: NBD_REP_ERR_POLICY.
-    Forbidden,
-    /// The client may begin TLS.
-    Offered,
-    /// Every other option but NBD_OPT_ABORT is refused before TLS.
-    Required,
-}
-
-/// Exports and limits of a server.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct NbdServerConfig {
-    /// The exports.
-    pub exports: Vec<NbdExport>,
-    /// Index in `exports` of the one that an empty name means.
-    pub default_export: Option<usize>,
-    /// TLS.
-    pub tls: TlsPolicy,
-    /// True if NBD_OPT_LIST names the exports.
-    pub lists: bool,
-    /// Requests that are taken and not answered, and replies that are not sent.
-    pub requests_max: usize,
-}
 
 /// An event of the server for its caller.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NbdServerEvent {
-    /// TLS begins once everything is sent; [`NbdServer::start_tls`] goes on.
+    /// TLS begins once everything is sent: plaintext that the caller has read already is counted and thrown away, and
+    /// [`NbdServer::start_tls`] goes on.
     StartTls,
     /// The client has chosen an export: the transmission phase begins.
     Chosen {
@@ -89,8 +53,11 @@ enum Step {
     ClientFlags,
     Option,
     OptionData(OptionRequest),
-    /// Data of an option that is too long to be read, and bytes of it still to come.
-    SkippedOption(OptionRequest, u32),
+    /// Data of an option that is too long to be read.
+    SkippedOption {
+        option: u32,
+        len_bytes: u32,
+    },
     Tls,
     Request,
     Payload {
@@ -121,7 +88,7 @@ pub struct NbdServer {
     options: u32,
     pending: BTreeMap<u64, PendingRequest>,
     next_key: u64,
-    outbox: VecDeque<NbdTransmit>,
+    outbox: Outbox,
     events: VecDeque<NbdServerEvent>,
 }
 
@@ -129,20 +96,12 @@ impl NbdServer {
     /// A connection that has just been accepted.
     ///
     /// # Panics
-    /// If an export's block sizes break the rules, the default export is not there, or `requests_max` is 0.
+    /// If [`NbdServerConfig::check`] fails.
     pub fn new(config: Arc<NbdServerConfig>) -> NbdServer {
-        assert!(config.requests_max > 0, "a server that takes no request");
-        assert!(
-            config.default_export.is_none_or(|index| index < config.exports.len()),
-            "a default without an export"
-        );
-        for export in &config.exports {
-            let blocks = export.facts.blocks;
-            assert_eq!(blocks.check(), Ok(()), "block sizes of {:?}", export.name);
-            assert!(blocks.preferred <= PAYLOAD_MAX_BYTES, "a preferred size of {} bytes", blocks.preferred);
-        }
+        config.check().unwrap_or_else(|error| panic!("{error}"));
         let flags = handshake_flag::FIXED_NEWSTYLE | handshake_flag::NO_ZEROES;
-        let greeting = NbdTransmit::header(NewstyleGreeting { flags }.to_bytes());
+        let mut outbox = Outbox::default();
+        outbox.push(NbdTransmit::header(NewstyleGreeting { flags }.to_bytes()));
         NbdServer {
             config,
             step: Step::ClientFlags,
@@ -155,7 +114,7 @@ impl NbdServer {
             options: 0,
             pending: BTreeMap::new(),
             next_key: 0,
-            outbox: VecDeque::from([greeting]),
+            outbox,
             events: VecDeque::new(),
         }
     }
@@ -171,7 +130,7 @@ impl NbdServer {
             Step::Payload { key, offset_bytes, len_bytes } => {
                 Receive::Payload { token: key, offset_bytes, len_bytes }
             }
-            Step::SkippedOption(_, len_bytes) | Step::SkippedPayload { len_bytes, .. } => {
+            Step::SkippedOption { len_bytes, .. } | Step::SkippedPayload { len_bytes, .. } => {
                 Receive::Discard { len_bytes }
             }
             Step::Tls => Receive::Tls,
@@ -182,7 +141,8 @@ impl NbdServer {
     /// Takes a header of the length that [`NbdServer::expects`] named.
     ///
     /// # Errors
-    /// A client that breaks the protocol: the connection is over.
+    /// A client that breaks the protocol, such as one that sends a byte behind NBD_OPT_STARTTLS without TLS: the
+    /// connection is over.
     ///
     /// # Panics
     /// If the length is another.
@@ -192,11 +152,11 @@ impl NbdServer {
             Step::Option => self.option(array(bytes)),
             Step::OptionData(request) => {
                 assert_eq!(bytes.len(), request.len_bytes as usize, "as many bytes as `expects` named");
-                self.option_data(request.option, bytes)
+                self.answer_option(request.option, Some(bytes))
             }
             Step::Request => self.request(array(bytes)),
             Step::Tls | Step::Over => Err(NbdFault::Over),
-            Step::Payload { .. } | Step::SkippedPayload { .. } | Step::SkippedOption(..) => {
+            Step::Payload { .. } | Step::SkippedPayload { .. } | Step::SkippedOption { .. } => {
                 panic!("payload was passed as a header")
             }
         };
@@ -228,11 +188,11 @@ impl NbdServer {
                     refusal.into_iter().for_each(|refusal| self.refuse(refusal));
                 }
             }
-            Step::SkippedOption(request, len_bytes) => {
+            Step::SkippedOption { option, len_bytes } => {
                 *len_bytes = left(*len_bytes);
                 if *len_bytes == 0 {
-                    let option = request.option;
-                    self.skipped_option(option);
+                    let option = *option;
+                    self.answer_option(option, None).expect("an answer to an option without its data");
                 }
             }
             _ => panic!("no payload is expected"),
@@ -241,7 +201,7 @@ impl NbdServer {
 
     /// The next bytes to send.
     pub fn poll_transmit(&mut self) -> Option<NbdTransmit> {
-        self.outbox.pop_front()
+        self.outbox.pop()
     }
 
     /// The next report.
@@ -271,5 +231,6 @@ impl NbdServer {
 
     fn is_backed_up(&self) -> bool {
         self.pending.len() + self.outbox.len() >= self.config.requests_max
+            || self.outbox.held_bytes() >= self.config.queue_max_bytes
     }
 }

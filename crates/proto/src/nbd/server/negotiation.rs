@@ -2,22 +2,23 @@
 
 use wire::nbd::{
     BASE_ALLOCATION, ClientFlags, ExportEntry, ExportNameReply, ExportQuery, Info, MetaContext, MetaQuery,
-    OptionReplyHeader, OptionRequest, client_flag, info_type, option_code, reply_type, transmission_flag,
+    OptionReplyHeader, OptionRequest, STRING_MAX, client_flag, info_type, option_code, reply_type,
+    transmission_flag,
 };
 
-use super::super::{NbdFault, NbdTransmit, OPTION_DATA_MAX_BYTES, OPTIONS_MAX};
+use super::super::{NbdFault, NbdTransmit, NbdViolation, OPTION_DATA_MAX_BYTES, OPTIONS_MAX};
 use super::{NbdServer, NbdServerEvent, Step, TlsPolicy};
 
-/// Data of an option up to this length are thrown away and refused; longer ones end the connection.
+/// Data of an option up to this length are thrown away; longer ones end the connection.
 const SKIPPED_MAX_BYTES: u32 = 1 << 16;
 /// Our number of `base:allocation`.
 pub(super) const ALLOCATION_ID: u32 = 1;
 
 impl NbdServer {
     pub(super) fn client_flags(&mut self, bytes: &[u8; ClientFlags::LEN]) -> Result<(), NbdFault> {
-        let ClientFlags { flags } = ClientFlags::parse(bytes)?;
+        let ClientFlags { flags } = ClientFlags::parse(bytes);
         if flags & !(client_flag::FIXED_NEWSTYLE | client_flag::NO_ZEROES) != 0 {
-            return Err(NbdFault::Contradiction("answered with handshake flags that were not offered"));
+            return Err(NbdViolation::HandshakeFlags { flags }.into());
         }
         self.has_fixed = flags & client_flag::FIXED_NEWSTYLE != 0;
         self.has_no_zeroes = flags & client_flag::NO_ZEROES != 0;
@@ -31,42 +32,44 @@ impl NbdServer {
         if self.options > OPTIONS_MAX {
             return Err(NbdFault::TooMany { what: "options", limit: OPTIONS_MAX });
         }
-        if !self.has_fixed && request.option != option_code::EXPORT_NAME {
-            return Err(NbdFault::Contradiction("sent an option of fixed newstyle without its flag"));
+        let OptionRequest { option, len_bytes } = request;
+        if !self.has_fixed && option != option_code::EXPORT_NAME {
+            return Err(NbdViolation::NotFixed { option }.into());
         }
-        if request.len_bytes == 0 {
-            return self.option_data(request.option, &[]);
+        if len_bytes == 0 {
+            return self.answer_option(option, Some(&[]));
         }
-        self.step = if request.len_bytes <= OPTION_DATA_MAX_BYTES {
+        let limit_bytes =
+            if option == option_code::EXPORT_NAME { STRING_MAX as u32 } else { SKIPPED_MAX_BYTES };
+        NbdFault::limit("an option", len_bytes, limit_bytes)?;
+        self.step = if len_bytes <= OPTION_DATA_MAX_BYTES {
             Step::OptionData(request)
         } else {
-            let limit = if request.option == option_code::EXPORT_NAME { 4096 } else { SKIPPED_MAX_BYTES };
-            NbdFault::limit("an option", request.len_bytes, limit)?;
-            Step::SkippedOption(request, request.len_bytes)
+            Step::SkippedOption { option, len_bytes }
         };
         Ok(())
     }
 
-    pub(super) fn skipped_option(&mut self, option: u32) {
-        self.step = Step::Option;
-        self.refuse_option(option, reply_type::ERR_TOO_BIG, "data longer than 8192 bytes");
-    }
-
-    pub(super) fn option_data(&mut self, option: u32, data: &[u8]) -> Result<(), NbdFault> {
+    /// Answers an option with these data; `None` stands for data that were too long and thrown away. An option that is
+    /// refused without a look at its data gets the same answer either way.
+    pub(super) fn answer_option(&mut self, option: u32, data: Option<&[u8]>) -> Result<(), NbdFault> {
         self.step = Step::Option;
         let is_closed = self.config.tls == TlsPolicy::Required && !self.has_tls;
+        let is_bare = data.is_some_and(<[u8]>::is_empty);
         match option {
             option_code::ABORT => {
                 self.reply(option, reply_type::ACK, &[]);
                 self.step = Step::Over;
                 self.events.push_back(NbdServerEvent::Disconnected);
             }
-            option_code::STARTTLS => self.tls(data),
-            option_code::EXPORT_NAME => return self.export_name(data, is_closed),
+            option_code::STARTTLS => self.tls(is_bare),
+            option_code::EXPORT_NAME => {
+                return self.export_name(data.expect("a name that is read"), is_closed);
+            }
             _ if is_closed => self.refuse_option(option, reply_type::ERR_TLS_REQD, "begin TLS first"),
-            option_code::LIST => self.list(data),
+            option_code::LIST => self.list(is_bare),
             option_code::INFO | option_code::GO => self.info(option, data),
-            option_code::STRUCTURED_REPLY if data.is_empty() => {
+            option_code::STRUCTURED_REPLY if is_bare => {
                 self.is_structured = true;
                 self.reply(option, reply_type::ACK, &[]);
             }
@@ -77,22 +80,33 @@ impl NbdServer {
         Ok(())
     }
 
-    /// Goes on under TLS; the state negotiated without it is discarded.
+    /// Goes on under TLS; the state negotiated without it is discarded. `unread_bytes` is the number of plaintext bytes
+    /// that the caller had read behind NBD_OPT_STARTTLS when it sent the answer. The caller throws them away: a client
+    /// sends nothing before that answer, so they are options that somebody on the path has injected.
+    ///
+    /// # Errors
+    /// Plaintext bytes: the connection is over.
     ///
     /// # Panics
-    /// If the client has not begun TLS.
-    pub fn start_tls(&mut self) {
-        assert_eq!(self.step, Step::Tls, "TLS that nobody has begun");
+    /// If the client has not begun TLS, or the answer is not sent.
+    pub fn start_tls(&mut self, unread_bytes: usize) -> Result<(), NbdFault> {
+        assert_eq!(self.step, Step::Tls, "TLS that no client has begun");
+        assert!(self.outbox.is_empty(), "TLS begins behind the answer to NBD_OPT_STARTTLS");
+        if unread_bytes > 0 {
+            self.step = Step::Over;
+            return Err(NbdViolation::Plaintext { bytes: unread_bytes }.into());
+        }
         (self.has_tls, self.is_structured, self.allocation_of) = (true, false, None);
         self.step = Step::Option;
+        Ok(())
     }
 
-    fn tls(&mut self, data: &[u8]) {
+    fn tls(&mut self, is_bare: bool) {
         let option = option_code::STARTTLS;
         match self.config.tls {
             TlsPolicy::Unsupported => self.refuse_option(option, reply_type::ERR_UNSUP, ""),
             TlsPolicy::Forbidden => self.refuse_option(option, reply_type::ERR_POLICY, ""),
-            _ if !data.is_empty() => self.refuse_data(option),
+            _ if !is_bare => self.refuse_data(option),
             _ if self.has_tls => self.refuse_option(option, reply_type::ERR_INVALID, "TLS is in use"),
             TlsPolicy::Offered | TlsPolicy::Required => {
                 self.reply(option, reply_type::ACK, &[]);
@@ -104,7 +118,7 @@ impl NbdServer {
 
     fn export_name(&mut self, name: &[u8], is_closed: bool) -> Result<(), NbdFault> {
         if is_closed {
-            return Err(NbdFault::Contradiction("chose an export before TLS"));
+            return Err(NbdViolation::NoTls.into());
         }
         let export = self.find(name).ok_or_else(|| {
             let name = String::from_utf8_lossy(&name[..name.len().min(64)]);
@@ -115,7 +129,7 @@ impl NbdServer {
         if !self.has_no_zeroes {
             bytes.resize(ExportNameReply::LEN + ExportNameReply::PADDING_LEN, 0);
         }
-        self.outbox.push_back(NbdTransmit::header(bytes));
+        self.outbox.push(NbdTransmit::header(bytes));
         self.choose(export);
         Ok(())
     }
@@ -126,9 +140,9 @@ impl NbdServer {
         self.events.push_back(NbdServerEvent::Chosen { export });
     }
 
-    fn list(&mut self, data: &[u8]) {
+    fn list(&mut self, is_bare: bool) {
         let option = option_code::LIST;
-        if !data.is_empty() {
+        if !is_bare {
             return self.refuse_data(option);
         }
         if !self.config.lists {
@@ -144,7 +158,8 @@ impl NbdServer {
         self.reply(option, reply_type::ACK, &[]);
     }
 
-    fn info(&mut self, option: u32, data: &[u8]) {
+    fn info(&mut self, option: u32, data: Option<&[u8]>) {
+        let Some(data) = data else { return self.refuse_length(option) };
         let Ok(query) = ExportQuery::parse(data) else { return self.refuse_data(option) };
         let Some(index) = self.find(query.name) else {
             return self.refuse_option(option, reply_type::ERR_UNKNOWN, "no such export");
@@ -181,7 +196,7 @@ impl NbdServer {
         }
     }
 
-    fn meta_context(&mut self, option: u32, data: &[u8]) {
+    fn meta_context(&mut self, option: u32, data: Option<&[u8]>) {
         let is_set = option == option_code::SET_META_CONTEXT;
         if is_set {
             self.allocation_of = None;
@@ -189,6 +204,7 @@ impl NbdServer {
         if !self.is_structured {
             return self.refuse_option(option, reply_type::ERR_INVALID, "structured replies come first");
         }
+        let Some(data) = data else { return self.refuse_length(option) };
         let Ok(query) = MetaQuery::parse(data) else { return self.refuse_data(option) };
         let Some(index) = self.find(query.name) else {
             return self.refuse_option(option, reply_type::ERR_UNKNOWN, "no such export");
@@ -227,6 +243,11 @@ impl NbdServer {
         self.refuse_option(option, reply_type::ERR_INVALID, "malformed data of the option");
     }
 
+    fn refuse_length(&mut self, option: u32) {
+        let text = format!("data longer than {OPTION_DATA_MAX_BYTES} bytes");
+        self.refuse_option(option, reply_type::ERR_TOO_BIG, &text);
+    }
+
     fn refuse_option(&mut self, option: u32, reply: u32, text: &str) {
         self.reply(option, reply, text.as_bytes());
     }
@@ -235,6 +256,6 @@ impl NbdServer {
         let len_bytes = u32::try_from(data.len()).expect("data of a reply shorter than 4 GiB");
         let mut bytes = OptionReplyHeader { option, reply, len_bytes }.to_bytes().to_vec();
         bytes.extend_from_slice(data);
-        self.outbox.push_back(NbdTransmit::header(bytes));
+        self.outbox.push(NbdTransmit::header(bytes));
     }
 }

@@ -2,11 +2,11 @@
 
 use wire::nbd::{
     ChunkHeader, ErrorChunk, HoleChunk, RequestHeader, SimpleReply, StatusExtent, StatusExtents, chunk_flag,
-    chunk_type, command, command_flag, error_number,
+    chunk_type, command, command_flag,
 };
 
 use super::super::{
-    EXTENTS_MAX, ExportFacts, NbdCommand, NbdFault, NbdOp, NbdPayload, NbdTransmit, PAYLOAD_MAX_BYTES,
+    ExportFacts, NbdCommand, NbdError, NbdFault, NbdOp, NbdPayload, NbdTransmit, PAYLOAD_MAX_BYTES,
 };
 use super::negotiation::ALLOCATION_ID;
 use super::state::{PendingRequest, Refusal};
@@ -27,7 +27,7 @@ impl NbdServer {
         let facts = ExportFacts { flags: self.flags(export), ..self.config.exports[export].facts };
         let request = NbdOp::from_code(command)
             .map(|op| NbdCommand { op, flags, offset_bytes, len_bytes })
-            .ok_or(error_number::EINVAL)
+            .ok_or(NbdError::Einval)
             .and_then(|request| {
                 facts.validate(&request, self.allocation_of == Some(export)).map(|()| request)
             });
@@ -43,7 +43,9 @@ impl NbdServer {
             Ok(request) => {
                 let key = self.next_key;
                 self.next_key += 1;
-                self.pending.insert(key, PendingRequest { cookie, command: request, answered_bytes: 0 });
+                let pending = PendingRequest::new(cookie, request, facts.blocks.payload_max_bytes());
+                self.outbox.hold(pending.held_bytes);
+                self.pending.insert(key, pending);
                 self.events.push_back(NbdServerEvent::Request { key, command: request });
                 if request.op == NbdOp::Write {
                     self.step = Step::Payload { key, offset_bytes: 0, len_bytes };
@@ -86,13 +88,13 @@ impl NbdServer {
     /// is missing.
     pub fn complete(&mut self, key: u64) {
         assert!(!self.awaits_payload(key), "the data of write {key} are not complete");
-        let PendingRequest { cookie, command, answered_bytes } = self.take(key);
+        let PendingRequest { cookie, command, answered_bytes, held_bytes, .. } = self.take(key);
         let payload = NbdPayload { token: key, offset_bytes: 0, len_bytes: command.len_bytes };
         match command.op {
             NbdOp::BlockStatus => panic!("request {key} is completed with extents"),
             NbdOp::Read if !self.is_structured => {
                 let header = SimpleReply { error: 0, cookie }.to_bytes().to_vec();
-                self.outbox.push_back(NbdTransmit { header, payload: Some(payload), releases: Some(key) });
+                self.outbox.push(NbdTransmit { header, payload: Some(payload), releases: None });
             }
             NbdOp::Read if answered_bytes == 0 => {
                 self.push_data(cookie, command.offset_bytes, payload, true);
@@ -100,27 +102,23 @@ impl NbdServer {
             NbdOp::Read => {
                 assert_eq!(answered_bytes, command.len_bytes, "every byte of read {key} was sent");
                 self.push_chunk(chunk_type::NONE, cookie, true, &[]);
-                self.release(key);
             }
-            _ => {
-                self.outbox.push_back(NbdTransmit::header(SimpleReply { error: 0, cookie }.to_bytes()));
-                self.release(key);
-            }
+            _ => self.outbox.push(NbdTransmit::header(SimpleReply { error: 0, cookie }.to_bytes())),
         }
+        self.outbox.release(key, held_bytes);
     }
 
     /// Answers NBD_CMD_BLOCK_STATUS with extents from the beginning of its range. Extents are cut off at the end of the
-    /// range, and all but the first with REQ_ONE.
+    /// range, at the payload maximum of the export and at 1 MiB of extents; all but the first with REQ_ONE.
     ///
     /// # Panics
     /// If the request is another, or there is no extent, or one without length.
     pub fn complete_status(&mut self, key: u64, extents: &[StatusExtent]) {
-        let PendingRequest { cookie, command, .. } = self.take(key);
+        let PendingRequest { cookie, command, held_bytes, extents_max, .. } = self.take(key);
         assert_eq!(command.op, NbdOp::BlockStatus, "request {key} has no extents");
         assert!(!extents.is_empty(), "a range without extents");
-        let count = if command.flags & command_flag::REQ_ONE != 0 { 1 } else { extents.len() };
         let (mut left, mut sent) = (command.len_bytes, Vec::new());
-        for extent in &extents[..count.min(EXTENTS_MAX)] {
+        for extent in extents.iter().take(extents_max as usize) {
             assert!(extent.len_bytes > 0, "an extent without length");
             if left > 0 {
                 let len_bytes = extent.len_bytes.min(left);
@@ -130,26 +128,29 @@ impl NbdServer {
         }
         let mut bytes = Vec::new();
         StatusExtents::put(&mut bytes, ALLOCATION_ID, &sent);
+        // The reply counts with its real length from here on.
+        self.outbox.free(held_bytes);
         self.push_chunk(chunk_type::BLOCK_STATUS, cookie, true, &bytes);
-        self.release(key);
+        self.outbox.release(key, 0);
     }
 
-    /// Answers a request that has failed with one of [`wire::nbd::error_number`], at an offset in the export if that is
-    /// known. The rest of a write's data is thrown away.
+    /// Answers a request that has failed, at an offset in the export if that is known. An offset outside of the request
+    /// is not sent. The rest of a write's data is thrown away.
     ///
     /// # Panics
-    /// If there is no such request, or the error is 0.
-    pub fn fail(&mut self, key: u64, error: u32, offset_bytes: Option<u64>) {
-        assert_ne!(error, 0, "an error that is none");
+    /// If there is no such request.
+    pub fn fail(&mut self, key: u64, error: NbdError, offset_bytes: Option<u64>) {
         if self.awaits_payload(key)
             && let Step::Payload { len_bytes, .. } = self.step
         {
             self.step = Step::SkippedPayload { len_bytes, refusal: None };
         }
-        let PendingRequest { cookie, command, .. } = self.take(key);
+        let PendingRequest { cookie, command, held_bytes, .. } = self.take(key);
+        let range = command.offset_bytes..command.offset_bytes + u64::from(command.len_bytes);
+        let offset_bytes = offset_bytes.filter(|at| range.contains(at));
         let has_chunks = matches!(command.op, NbdOp::Read | NbdOp::BlockStatus);
         self.push_error(has_chunks, cookie, error, offset_bytes);
-        self.release(key);
+        self.outbox.release(key, held_bytes);
     }
 
     fn awaits_payload(&self, key: u64) -> bool {
@@ -179,8 +180,7 @@ impl NbdServer {
         let chunk = ChunkHeader { flags, kind: chunk_type::OFFSET_DATA, cookie, len_bytes };
         let mut header = chunk.to_bytes().to_vec();
         header.extend_from_slice(&at_bytes.to_be_bytes());
-        let releases = is_done.then_some(payload.token);
-        self.outbox.push_back(NbdTransmit { header, payload: Some(payload), releases });
+        self.outbox.push(NbdTransmit { header, payload: Some(payload), releases: None });
     }
 
     fn push_chunk(&mut self, kind: u16, cookie: u64, is_done: bool, body: &[u8]) {
@@ -188,22 +188,18 @@ impl NbdServer {
         let len_bytes = u32::try_from(body.len()).expect("a chunk shorter than 4 GiB");
         let mut bytes = ChunkHeader { flags, kind, cookie, len_bytes }.to_bytes().to_vec();
         bytes.extend_from_slice(body);
-        self.outbox.push_back(NbdTransmit::header(bytes));
+        self.outbox.push(NbdTransmit::header(bytes));
     }
 
-    fn push_error(&mut self, has_chunks: bool, cookie: u64, error: u32, offset_bytes: Option<u64>) {
+    fn push_error(&mut self, has_chunks: bool, cookie: u64, error: NbdError, offset_bytes: Option<u64>) {
+        let error = error.code();
         if !(has_chunks && self.is_structured) {
-            self.outbox.push_back(NbdTransmit::header(SimpleReply { error, cookie }.to_bytes()));
+            self.outbox.push(NbdTransmit::header(SimpleReply { error, cookie }.to_bytes()));
             return;
         }
         let kind = if offset_bytes.is_some() { chunk_type::ERROR_OFFSET } else { chunk_type::ERROR };
         let mut body = Vec::new();
         ErrorChunk { error, message: b"", offset_bytes }.put(&mut body);
         self.push_chunk(kind, cookie, true, &body);
-    }
-
-    /// Marks the last bytes queued as those after which a request's buffer is free.
-    fn release(&mut self, key: u64) {
-        self.outbox.back_mut().expect("an answer was queued").releases = Some(key);
     }
 }
