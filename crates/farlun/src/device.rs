@@ -66,11 +66,7 @@ pub(crate) fn lun_option(options: &Options) -> Option<&'static str> {
     set.into_iter().find(|(_, is_set)| *is_set).map(|(name, _)| name)
 }
 
-fn pooled(
-    store: Arc<dyn BlockingStore>,
-    block_bytes: u32,
-    options: &Options,
-) -> anyhow::Result<OpenDevice> {
+fn pooled(store: Arc<dyn BlockingStore>, block_bytes: u32, options: &Options) -> anyhow::Result<OpenDevice> {
     let pool = Pool::start(WORKERS)?;
     let seed = options.seed.unwrap_or_default();
     let store: Arc<dyn BlockingStore> = match options.faults.is_empty() {

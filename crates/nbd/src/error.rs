@@ -1,22 +1,22 @@
 //! Errors of a device as errors of the NBD protocol.
 
 use block::{ErrorKind, OperationError};
-use wire::nbd::error_number;
+use proto::nbd::NbdError;
 
-/// Error number of a reply for an error of the device.
-pub(crate) fn error_number(error: &OperationError) -> u32 {
-    let Some(error) = error.device_error() else { return error_number::EIO };
+/// Error of a reply for an error of the device.
+pub(crate) fn nbd_error(error: &OperationError) -> NbdError {
+    let Some(error) = error.device_error() else { return NbdError::Eio };
     match error.kind {
-        ErrorKind::NoSpace => error_number::ENOSPC,
+        ErrorKind::NoSpace => NbdError::Enospc,
         // A reservation of another host, like a write-protected medium: the operation is not permitted.
-        ErrorKind::Protected | ErrorKind::Conflict => error_number::EPERM,
-        ErrorKind::OutOfRange | ErrorKind::Invalid => error_number::EINVAL,
-        ErrorKind::Unsupported => error_number::ENOTSUP,
+        ErrorKind::Protected | ErrorKind::Conflict => NbdError::Eperm,
+        ErrorKind::OutOfRange | ErrorKind::Invalid => NbdError::Einval,
+        ErrorKind::Unsupported => NbdError::Enotsup,
         ErrorKind::Medium
         | ErrorKind::Gone
         | ErrorKind::NotReady
         | ErrorKind::TimedOut
-        | ErrorKind::Cancelled => error_number::EIO,
+        | ErrorKind::Cancelled => NbdError::Eio,
     }
 }
 
@@ -42,9 +42,9 @@ mod tests {
             (ErrorKind::Cancelled, 5),
         ] {
             let error = BlockError::new(kind, "");
-            assert_eq!(error_number(&OperationError::Read(error.clone())), expected, "{kind:?}");
-            assert_eq!(error_number(&OperationError::Write(error)), expected, "{kind:?}");
+            assert_eq!(nbd_error(&OperationError::Read(error.clone())).code(), expected, "{kind:?}");
+            assert_eq!(nbd_error(&OperationError::Write(error)).code(), expected, "{kind:?}");
         }
-        assert_eq!(error_number(&OperationError::Miscompare { offset_bytes: None }), 5);
+        assert_eq!(nbd_error(&OperationError::Miscompare { offset_bytes: None }), NbdError::Eio);
     }
 }

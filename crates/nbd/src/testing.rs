@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use block::{
     BlockCompletion, BlockDevice, BlockError, BlockOp, BlockRequest, BlockSizes, Capabilities, ErrorKind,
-    Limits, OperationError, Owner, Profile, Select, Token,
+    LentDevice, Limits, OperationError, Owner, Profile, Select, Token,
 };
 use event::Instant;
 
@@ -88,7 +88,8 @@ impl ManualState {
         let is_it = |request: &BlockRequest| (request.owner, request.id) == (Owner(owner), Token(id));
         let place = state.requests.iter().position(is_it).expect("an outstanding request");
         let request = state.requests.remove(place);
-        let result = error.map_or(Ok(()), |kind| Err(OperationError::Write(BlockError::new(kind, "by the test"))));
+        let result =
+            error.map_or(Ok(()), |kind| Err(OperationError::Write(BlockError::new(kind, "by the test"))));
         let read = match request.op {
             BlockOp::Read { mut into, .. } => {
                 into.fill(id as u8);
@@ -97,7 +98,14 @@ impl ManualState {
             _ => None,
         };
         let (owner, id) = (request.owner, request.id);
-        state.done.push_back(BlockCompletion { id, owner, result, read, extents: Vec::new(), ended_at: None });
+        state.done.push_back(BlockCompletion {
+            id,
+            owner,
+            result,
+            read,
+            extents: Vec::new(),
+            ended_at: None,
+        });
     }
 }
 
@@ -120,6 +128,36 @@ impl BlockDevice for ManualDevice {
 
     fn next_at(&self) -> Instant {
         Instant::FAR_FUTURE
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// Memory that lends no bytes: its face needs buffers.
+#[derive(Debug)]
+pub(crate) struct Unlent(pub(crate) LentDevice);
+
+impl BlockDevice for Unlent {
+    fn profile(&self) -> &Profile {
+        self.0.profile()
+    }
+
+    fn submit(&mut self, request: BlockRequest, now: Instant) {
+        self.0.submit(request, now);
+    }
+
+    fn poll(&mut self, now: Instant) -> Option<BlockCompletion> {
+        self.0.poll(now)
+    }
+
+    fn cancel(&mut self, select: Select, now: Instant) {
+        self.0.cancel(select, now);
+    }
+
+    fn next_at(&self) -> Instant {
+        self.0.next_at()
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

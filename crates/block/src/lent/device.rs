@@ -8,8 +8,8 @@ use event::Instant;
 use super::Lent;
 use crate::composite::Composite;
 use crate::device::{
-    BlockCompletion, BlockDevice, BlockOp, BlockRequest, BlockSizes, Capabilities, Limits, Owner, Profile, Select,
-    Token, check,
+    BlockCompletion, BlockDevice, BlockOp, BlockRequest, BlockSizes, Capabilities, Limits, Owner, Profile,
+    Select, Token, check,
 };
 use crate::error::OperationError;
 use crate::pool::FairQueue;

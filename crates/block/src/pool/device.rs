@@ -15,8 +15,8 @@ use super::call::{Called, Halt, StoreCall};
 use super::workers::{Claim, Step, Workers};
 use crate::composite::Composite;
 use crate::device::{
-    BlockCompletion, BlockDevice, BlockOp, BlockRequest, BlockSizes, Capabilities, Limits, Owner, Profile, Select,
-    Token, check,
+    BlockCompletion, BlockDevice, BlockOp, BlockRequest, BlockSizes, Capabilities, Limits, Owner, Profile,
+    Select, Token, check,
 };
 use crate::error::OperationError;
 use crate::store::{BlockingStore, RANGE_MAX_BYTES, TRANSFER_MAX_BYTES, WRITTEN_RANGE_MAX_BYTES};

@@ -67,7 +67,10 @@ pub(crate) struct ServeNbdArgs {
 pub(crate) fn run(args: ServeNbdArgs) -> anyhow::Result<u8> {
     let spec: LunSpec = args.spec.parse().map_err(Exit::usage)?;
     if let Some(name) = device::lun_option(&spec.options) {
-        return Err(Exit::usage(format!("in '{}': '{name}' is for LUNs of 'farlun target'; leave it out", args.spec)));
+        return Err(Exit::usage(format!(
+            "in '{}': '{name}' is for LUNs of 'farlun target'; leave it out",
+            args.spec
+        )));
     }
     let listen = listening(&args)?;
     // Before the threads of the device begin.
@@ -147,7 +150,7 @@ fn listening(args: &ServeNbdArgs) -> anyhow::Result<Vec<SocketAddr>> {
 fn unserved(error: NbdServiceError) -> anyhow::Error {
     let is_usage = match &error {
         NbdServiceError::Listen { source, .. } => source.kind() == io::ErrorKind::AddrNotAvailable,
-        NbdServiceError::Name { .. } | NbdServiceError::Block { .. } => true,
+        NbdServiceError::Config(_) | NbdServiceError::Block { .. } => true,
         _ => false,
     };
     if is_usage { Exit::usage(error) } else { error.into() }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use event::Bytes;
+use proto::nbd::server::NbdConfigError;
 
 /// Configuration of an NBD service.
 #[derive(Clone, Debug)]
@@ -48,12 +49,9 @@ pub enum NbdServiceError {
         /// Path of the socket.
         path: PathBuf,
     },
-    /// The name of the export is too long.
-    #[error("the export name has {found_bytes} bytes; NBD permits 4096")]
-    Name {
-        /// Length found.
-        found_bytes: usize,
-    },
+    /// The export cannot be served under its name and with its facts.
+    #[error(transparent)]
+    Config(#[from] NbdConfigError),
     /// The blocks of the device are too large.
     #[error("the device has blocks of {found_bytes} bytes; an NBD export has 64 KiB at most")]
     Block {

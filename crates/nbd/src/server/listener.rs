@@ -73,18 +73,16 @@ impl Listener {
         }
     }
 
-    /// The next connection. Its socket does not block, and a dead peer of a TCP connection is detected within a minute.
+    /// The next connection, see [`Stream::prepare`].
     pub(super) fn accept(&self) -> io::Result<Accepted> {
         match self {
             Listener::Tcp(socket) => {
                 let (stream, peer) = socket.accept()?;
-                tcp::prepare(&stream, None)?;
                 let peer = Peer { name: peer.to_string(), address: peer.ip() };
                 Ok(Accepted { stream: Stream::Tcp(stream), peer })
             }
             Listener::Unix { socket, path, .. } => {
                 let (stream, _) = socket.accept()?;
-                stream.set_nonblocking(true)?;
                 let name = format!("client of {}", path.display());
                 let peer = Peer { name, address: Ipv4Addr::UNSPECIFIED.into() };
                 Ok(Accepted { stream: Stream::Unix(stream), peer })

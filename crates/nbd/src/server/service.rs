@@ -33,6 +33,8 @@ const DEVICE_TOKEN: u64 = 4 << 40;
 
 /// Requests of a connection that are not answered, and replies that are not sent.
 const REQUESTS_MAX: usize = 1024;
+/// Bytes of these, beyond which the connection is not read.
+const QUEUE_MAX_BYTES: u64 = 64 << 20;
 /// Bits of an owner that are the place of its connection.
 const PLACE_BITS: u32 = 16;
 /// Connections that are accepted in one wake.
@@ -178,9 +180,10 @@ impl NbdService {
             match listener.accept() {
                 Ok(accepted) => self.enter(accepted, now),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // A peer that went away while it waited.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    // Out of descriptors, or a peer that went away while it waited. A connection that stays in the
-                    // backlog would wake the loop for ever.
+                    // Out of descriptors. A connection that stays in the backlog would wake the loop for ever.
                     self.shared.notes.write(format_args!("cannot accept a connection: {error}"));
                     for listener in &self.listeners {
                         let _ = self.poll.remove(listener.as_fd());
@@ -202,7 +205,10 @@ impl NbdService {
                 }
             }
             Admission::Full => {
-                let text = format_args!("closed: {} connections are open, the most there may be", self.clients.len());
+                let text = format_args!(
+                    "closed: {} connections are open, the most there may be",
+                    self.clients.len()
+                );
                 return self.shared.notes.about("full", &accepted.peer, now, text);
             }
         }
@@ -321,10 +327,11 @@ impl Service for NbdService {
             token if token >= LISTENER_TOKENS => self.accept((token - LISTENER_TOKENS) as usize, now),
             token => {
                 let index = token as usize;
-                if let Some(client) = self.clients.get_mut(index) {
-                    client.ready(ready);
+                match self.clients.get_mut(index).map(|client| client.ready(ready)) {
+                    // Before any other connection has its turn.
+                    Some(false) => self.close(index, &EndReason::Closed, now),
+                    _ => self.enqueue(index),
                 }
-                self.enqueue(index);
             }
         }
         Ok(())
@@ -367,10 +374,6 @@ fn server_config(
     config: &NbdServiceConfig,
     device: &dyn BlockDevice,
 ) -> Result<NbdServerConfig, NbdServiceError> {
-    let found_bytes = config.export.len();
-    if found_bytes > wire::nbd::STRING_MAX {
-        return Err(NbdServiceError::Name { found_bytes });
-    }
     let profile = device.profile();
     let found_bytes = profile.blocks.logical_bytes;
     let facts = facts(profile, config.read_only).ok_or(NbdServiceError::Block { found_bytes })?;
@@ -380,11 +383,14 @@ fn server_config(
         facts,
         has_allocation: profile.can.extents,
     };
-    Ok(NbdServerConfig {
+    let config = NbdServerConfig {
         exports: vec![export],
         default_export: Some(0),
         tls: TlsPolicy::Unsupported,
         lists: true,
         requests_max: REQUESTS_MAX,
-    })
+        queue_max_bytes: QUEUE_MAX_BYTES,
+    };
+    config.check()?;
+    Ok(config)
 }

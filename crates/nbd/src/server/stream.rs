@@ -5,6 +5,8 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
+use net::tcp;
+
 /// A non-blocking stream socket.
 #[derive(Debug)]
 pub(super) enum Stream {
@@ -13,6 +15,14 @@ pub(super) enum Stream {
 }
 
 impl Stream {
+    /// Makes it non-blocking. A dead peer of a TCP connection is detected within a minute.
+    pub(super) fn prepare(&self) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => tcp::prepare(stream, None),
+            Stream::Unix(stream) => stream.set_nonblocking(true),
+        }
+    }
+
     pub(super) fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         retried(|| match self {
             Stream::Tcp(stream) => (&*stream).read(into),

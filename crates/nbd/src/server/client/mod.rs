@@ -61,8 +61,6 @@ struct Flags {
     is_queued: bool,
     /// The socket may have bytes.
     may_read: bool,
-    /// The other end is gone, and so are later replies.
-    is_hung_up: bool,
     /// No more requests are taken.
     is_ending: bool,
 }
@@ -78,6 +76,7 @@ impl Client {
         now: Instant,
     ) -> io::Result<Client> {
         let Accepted { stream, peer } = accepted;
+        stream.prepare()?;
         poll.add(stream.as_fd(), token, Interest::READ)?;
         Ok(Client {
             owner,
@@ -88,7 +87,7 @@ impl Client {
             requests: HashMap::new(),
             stalled: None,
             part,
-            flags: Flags { is_queued: false, may_read: true, is_hung_up: false, is_ending: false },
+            flags: Flags { is_queued: false, may_read: true, is_ending: false },
             moved_at: now,
         })
     }
@@ -107,10 +106,11 @@ impl Client {
         self.machine.open_requests()
     }
 
-    /// The socket is ready.
-    pub(super) fn ready(&mut self, ready: Ready) {
+    /// The socket is ready. Returns false if the other end is gone. Its requests that were not read are not executed:
+    /// another client may come after it, and they must not come later.
+    pub(super) fn ready(&mut self, ready: Ready) -> bool {
         self.flags.may_read |= ready.readable;
-        self.flags.is_hung_up |= !ready.is_sound();
+        !ready.is_closed()
     }
 
     /// Marks it as queued for a turn. Returns true if it was not.
@@ -160,9 +160,6 @@ impl Client {
         }
         if self.flags.is_ending && is_sent && self.is_quiet() {
             return Err(EndReason::Shutdown);
-        }
-        if self.flags.is_hung_up && !self.is_reading() {
-            return Err(EndReason::Closed);
         }
         self.wait_for(poll, !is_sent)?;
         // Replies that were sent have made room for requests that were received.
@@ -240,7 +237,7 @@ impl Client {
     fn wait_for(&mut self, poll: &Poll, writable: bool) -> io::Result<()> {
         let interest = Interest { readable: self.is_reading(), writable };
         if self.link.interest != interest {
-            poll.modify(self.link.stream.as_fd(), self.link.token, interest)?;
+            poll.modify_or_closed(self.link.stream.as_fd(), self.link.token, interest)?;
             self.link.interest = interest;
         }
         Ok(())

@@ -114,7 +114,7 @@ impl Client {
             }
         };
         // The socket had no more: the next read would bring nothing.
-        self.flags.may_read = count == asked || self.flags.is_hung_up;
+        self.flags.may_read = count == asked;
         Ok((count, placed))
     }
 

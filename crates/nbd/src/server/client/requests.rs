@@ -1,19 +1,17 @@
 //! Requests of a connection: from the machine to the device and back.
 
-use block::{
-    BlockCompletion, BlockOp, BlockRequest, ByteRange, CompositeAction, Extent, Profile, Token,
-};
+use block::{BlockCompletion, BlockOp, BlockRequest, ByteRange, CompositeAction, Extent, Profile, Token};
 use event::Instant;
 use proto::nbd::server::NbdServerEvent;
-use proto::nbd::{NbdCommand, NbdOp};
-use wire::nbd::{StatusExtent, command_flag, error_number as number, state_flag};
+use proto::nbd::{NbdCommand, NbdError, NbdOp};
+use wire::nbd::{StatusExtent, command_flag, state_flag};
 
 use super::super::outbox::ReplyData;
 use super::super::shared::{NbdServiceTotals, Shared};
 use super::super::turn::TurnLimit;
 use super::Client;
 use super::pending::{Pending, Stage};
-use crate::error::error_number;
+use crate::error::nbd_error;
 use crate::export::makes_zeros;
 
 /// Extents of one block status: a client asks again for the rest.
@@ -123,7 +121,7 @@ impl Client {
             Some(op) => self.submit(key, command, op, (rest, flush), shared, now),
             None => {
                 self.requests.remove(&key);
-                self.machine.fail(key, number::ENOTSUP, None);
+                self.machine.fail(key, NbdError::Enotsup, None);
             }
         }
     }
@@ -157,7 +155,7 @@ impl Client {
                 let text = format_args!("{op:?} of {len_bytes} bytes at {offset_bytes} failed: {error}");
                 shared.notes.about("device", &self.link.peer, now, text);
             }
-            return self.machine.fail(key, error_number(&error), None);
+            return self.machine.fail(key, nbd_error(&error), None);
         }
         match command.op {
             NbdOp::Read => match read {
@@ -165,7 +163,7 @@ impl Client {
                     self.requests.insert(key, Pending { command, stage: Stage::Buffered(buffer) });
                     self.machine.complete(key);
                 }
-                None => self.machine.fail(key, number::EIO, None),
+                None => self.machine.fail(key, NbdError::Eio, None),
             },
             NbdOp::BlockStatus => self.machine.complete_status(key, &status(&extents, command.len_bytes)),
             _ if rest.len_bytes > 0 => self.change(key, command, (rest, flush), shared, now),

@@ -1,5 +1,6 @@
 //! A connection over a pair of sockets, with a device that completes by hand or is memory.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
@@ -11,7 +12,7 @@ use wire::nbd::{RequestHeader, command, command_flag};
 use super::super::device::SharedDevice;
 use super::*;
 use crate::export::facts;
-use crate::testing::{ManualDevice, ManualState, profile};
+use crate::testing::{ManualDevice, ManualState, Unlent, profile};
 
 const NOW: Instant = Instant::ZERO;
 const OWNER: u64 = 7;
@@ -23,11 +24,14 @@ struct Rig {
     far: UnixStream,
 }
 
+fn memory() -> LentDevice {
+    LentDevice::from_lent(Lent::Memory(Memory::zeroed(8 << 20).unwrap()), 512, false)
+}
+
 impl Rig {
     /// A connection that has chosen the export, without structured replies.
     fn new(device: Box<dyn BlockDevice>) -> Rig {
         let (near, mut far) = UnixStream::pair().unwrap();
-        near.set_nonblocking(true).unwrap();
         let export = NbdExport {
             name: String::new(),
             description: String::new(),
@@ -40,6 +44,7 @@ impl Rig {
             tls: TlsPolicy::Unsupported,
             lists: true,
             requests_max: 64,
+            queue_max_bytes: 64 << 20,
         };
         let poll = Poll::new().unwrap();
         let shared = Shared::new(SharedDevice::new(device), "test");
@@ -66,8 +71,7 @@ impl Rig {
     }
 
     fn memory() -> Rig {
-        let lent = Lent::Memory(Memory::zeroed(4 << 20).unwrap());
-        Rig::new(Box::new(LentDevice::from_lent(lent, 512, false)))
+        Rig::new(Box::new(memory()))
     }
 
     fn turn(&mut self) -> Result<Progress, EndReason> {
@@ -207,7 +211,8 @@ fn ranges_are_cut_at_the_limit_of_the_device_and_flushed_last() {
         format!("Unmap([ByteRange {{ offset_bytes: {offset_bytes}, len_bytes: {len_bytes} }}])")
     };
     let mib = 1 << 20;
-    for words in [unmap(512, mib), unmap(512 + mib, mib), unmap(512 + 2 * mib, mib / 2 + 512), "flush".into()] {
+    for words in [unmap(512, mib), unmap(512 + mib, mib), unmap(512 + 2 * mib, mib / 2 + 512), "flush".into()]
+    {
         assert_eq!(device.last(), (words, false));
         assert_eq!(rig.client.unanswered(), 1);
         device.complete(OWNER, 0, None);
@@ -287,9 +292,86 @@ fn a_lost_client_leaves_its_writes_to_the_device() {
     rig.turn().unwrap();
     rig.far.shutdown(std::net::Shutdown::Both).unwrap();
     assert!(matches!(rig.turn(), Err(EndReason::Closed)));
-    assert_eq!(EndReason::Closed.text(rig.client.unanswered()).unwrap(), "closed by its client; 1 request is unanswered");
+    assert_eq!(
+        EndReason::Closed.text(rig.client.unanswered()).unwrap(),
+        "closed by its client; 1 request is unanswered"
+    );
     rig.client.leave(&mut rig.shared, NOW);
     assert_eq!(device.withdrawn().len(), 1);
     device.complete(OWNER, 0, None);
     assert!(rig.shared.device.poll(NOW).is_some());
+}
+
+/// A write of the conversation: its cookie, offset and length.
+fn written() -> impl Iterator<Item = (u64, u64, usize)> {
+    let len = |cookie: u64| [512, 4096, 16 << 10, 64 << 10, 300 << 10][cookie as usize % 5];
+    (0..100).scan(0, move |offset_bytes, cookie| {
+        let begin = *offset_bytes;
+        *offset_bytes += len(cookie) as u64;
+        Some((cookie, begin, len(cookie)))
+    })
+}
+
+/// Requests in pieces of these lengths, in turn; the answers: error, and data of a read, by cookie.
+fn answers(rig: &mut Rig, mut sent: &[u8], pieces: &[usize]) -> BTreeMap<u64, (u32, Vec<u8>)> {
+    rig.far.set_nonblocking(true).unwrap();
+    let (mut received, mut scratch) = (Vec::new(), vec![0; 1 << 20]);
+    for piece in pieces.iter().cycle() {
+        match rig.far.write(&sent[..sent.len().min(*piece)]) {
+            Ok(written) => sent = &sent[written..],
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+        }
+        let progress = rig.complete().unwrap();
+        match rig.far.read(&mut scratch) {
+            Ok(count) => received.extend(&scratch[..count]),
+            Err(_) if sent.is_empty() && progress == Progress::Waits && rig.client.unanswered() == 0 => break,
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+        }
+    }
+    assert_eq!((rig.client.part.part_bytes(), rig.client.requests.len()), (0, 0), "nothing is left behind");
+    let (mut found, mut rest) = (BTreeMap::new(), &received[..]);
+    while let Some((header, behind)) = rest.split_at_checked(16) {
+        let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        let (error, cookie) = (number(&header[4..8]) as u32, number(&header[8..]));
+        // Cookies of reads begin at 1000.
+        let read = written().find(|(write, ..)| error == 0 && cookie == write + 1000);
+        let (data, behind) = behind.split_at(read.map_or(0, |(_, _, len)| len));
+        assert!(found.insert(cookie, (error, data.to_vec())).is_none(), "{cookie} is answered once");
+        rest = behind;
+    }
+    assert!(rest.is_empty());
+    found
+}
+
+#[test]
+fn any_pieces_of_the_bytes_have_the_same_answers() {
+    let request = |command, cookie, offset_bytes, len: usize| {
+        RequestHeader { flags: 0, command, cookie, offset_bytes, len_bytes: len as u32 }.to_bytes()
+    };
+    let data =
+        |cookie: u64, len: usize| (0..len).map(|at| (at as u64 * 7 + cookie) as u8).collect::<Vec<_>>();
+    let (mut writes, mut reads) = (Vec::new(), Vec::new());
+    for (cookie, offset_bytes, len) in written() {
+        writes.extend(request(command::WRITE, cookie, offset_bytes, len));
+        writes.extend(data(cookie, len));
+        // Half a block is refused, and its data are skipped.
+        writes.extend(request(command::WRITE, cookie + 500, offset_bytes, 256));
+        writes.extend([0xee; 256]);
+        reads.extend(request(command::READ, cookie + 1000, offset_bytes, len));
+    }
+    for pieces in [&[1 << 20][..], &[3, 70_000, 1], &[28, 4096], &[64 << 10, 27, 29], &[200_000, 13]] {
+        for is_lent in [true, false] {
+            let device: Box<dyn BlockDevice> =
+                if is_lent { Box::new(memory()) } else { Box::new(Unlent(memory())) };
+            let mut rig = Rig::new(device);
+            let mut found = answers(&mut rig, &writes, pieces);
+            found.extend(answers(&mut rig, &reads, pieces));
+            for (cookie, _, len) in written() {
+                assert_eq!(found[&cookie], (0, vec![]), "{pieces:?}, lent {is_lent}");
+                assert_eq!(found[&(cookie + 500)], (22, vec![]), "{pieces:?}, lent {is_lent}");
+                assert!(found[&(cookie + 1000)] == (0, data(cookie, len)), "{pieces:?}, lent {is_lent}");
+            }
+            assert_eq!(found.len(), 300);
+        }
+    }
 }

@@ -24,10 +24,16 @@ fn disk(dir: &tempfile::TempDir, len_bytes: u64) -> (File, String) {
     (File::open(&path).expect("the file"), format!("file:{}", path.display()))
 }
 
-/// Random writes without an end.
+/// Random writes without an end, by one process: a job of its own would survive it.
 fn writer(uri: &str, dir: &tempfile::TempDir) -> Service {
     let mut fio = Command::new("fio");
-    fio.current_dir(dir.path()).args(["--name=job", "--ioengine=nbd", "--rw=randwrite", "--bs=64k"]);
+    fio.current_dir(dir.path()).args([
+        "--name=job",
+        "--thread",
+        "--ioengine=nbd",
+        "--rw=randwrite",
+        "--bs=64k",
+    ]);
     fio.args(["--iodepth=32", "--size=32m", "--time_based", "--runtime=600"]);
     Service::start(fio.arg(format!("--uri={uri}")))
 }
@@ -142,5 +148,5 @@ fn bad_usage_is_refused_with_a_sentence() {
     check(&["memory:1MiB", "--listen", "nowhere"], 2, "expected ADDR:PORT");
     check(&["memory:1000"], 1, "not a positive multiple of the block size");
     check(&["file:/nonexistent/disk"], 1, "does not exist");
-    check(&["null:1MiB", "--export", &"x".repeat(5000)], 2, "the export name has 5000 bytes");
+    check(&["null:1MiB", "--export", &"x".repeat(5000)], 2, "name of NBD export 0 has 5000 bytes");
 }

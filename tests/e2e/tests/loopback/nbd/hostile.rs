@@ -87,7 +87,9 @@ fn writes_that_never_end_and_answers_that_nobody_takes_hold_up_nobody() {
     let deaf: Vec<RawClient> = (0..20)
         .map(|_| {
             let mut client = RawClient::open(&server);
-            (0..64).for_each(|_| drop(client.send(command::READ, 0, 4 << 20)));
+            for _ in 0..64 {
+                client.send(command::READ, 0, 4 << 20);
+            }
             client
         })
         .collect();

@@ -3,5 +3,5 @@
 mod clients;
 mod ends;
 mod hostile;
-mod raw;
 mod ranges;
+mod raw;

@@ -21,7 +21,8 @@ fn map(uri: &str) -> Vec<(u64, u64, u64)> {
     let text = output(Command::new("nbdinfo").args(["--map", "--json", uri]));
     let map: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
     let number = |extent: &Value, name: &str| extent[name].as_u64().expect("a number");
-    let extent = |extent: &Value| (number(extent, "offset"), number(extent, "length"), number(extent, "type"));
+    let extent =
+        |extent: &Value| (number(extent, "offset"), number(extent, "length"), number(extent, "type"));
     map.as_array().expect("extents").iter().map(extent).collect()
 }
 
@@ -83,7 +84,9 @@ fn trim_and_zeroes_give_space_back_or_keep_it() {
     let qemu_io = |commands: &[&str]| {
         let mut qemu_io = Command::new("qemu-io");
         qemu_io.args(["-f", "raw", "-d", "unmap"]);
-        commands.iter().for_each(|command| drop(qemu_io.args(["-c", command])));
+        for command in commands {
+            qemu_io.args(["-c", command]);
+        }
         let finished = run(qemu_io.arg(&uri), LIMIT).expect_code(0);
         assert!(!finished.stdout.contains("failed"), "{finished:#?}");
     };
@@ -133,7 +136,8 @@ fn errors_of_the_device_are_answered_and_told() {
     let path = dir.path().join("disk");
     File::create(&path).and_then(|file| file.set_len(MIB)).expect("a file");
     let file = path.display();
-    let server = NbdServer::serve(&format!("file:{file},fault=read:lba=8-15,fault=full:lba=16-23,fault=sync:nth=1"));
+    let server =
+        NbdServer::serve(&format!("file:{file},fault=read:lba=8-15,fault=full:lba=16-23,fault=sync:nth=1"));
     let mut client = RawClient::open(&server);
     assert_eq!(client.read(4096, 4096), Err(5), "EIO");
     assert_eq!(client.write(8192, &[7; 4096]), 28, "ENOSPC");
@@ -155,7 +159,9 @@ fn data_on_a_file_are_there_for_others() {
     file.set_len(8 * MIB).expect("room");
     let server = NbdServer::serve(&format!("file:{}", path.display()));
     let mut client = RawClient::open(&server);
-    for (seed, (offset_bytes, len)) in (1..).zip([(0, 512), (512, 4096), (MIB, 3 << 20), (8 * MIB - 512, 512)]) {
+    for (seed, (offset_bytes, len)) in
+        (1..).zip([(0, 512), (512, 4096), (MIB, 3 << 20), (8 * MIB - 512, 512)])
+    {
         let data = pattern(seed, len);
         assert_eq!(client.write(offset_bytes, &data), 0);
         assert!(client.read(offset_bytes, len) == Ok(data.clone()), "{len} bytes at {offset_bytes}");

@@ -38,7 +38,7 @@ impl RawClient {
         stream.write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x01\0\0\0\0").expect("room for an option");
         let mut bytes = [0; ExportNameReply::LEN];
         stream.read_exact(&mut bytes).expect("the export");
-        let flags = ExportNameReply::parse(&bytes).expect("size and flags").flags;
+        let flags = ExportNameReply::parse(&bytes).flags;
         RawClient { stream, flags, cookie: 0 }
     }
 
