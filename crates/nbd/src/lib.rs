@@ -11,8 +11,8 @@
 //! - **Bounded.** `server/memory` admits requests to one budget and never lets a connection take more than is left for
 //!   others; a connection that must wait is not read. A turn has a limit of bytes, requests and time. Connections that
 //!   have not ended their negotiation have few slots and little time.
-//! - **Lost clients.** Unanswered writes of a closed connection are not begun, withdrawn or finished; requests to the same
-//!   blocks wait for them (`server/device`).
+//! - **Lost clients.** Unanswered writes of a closed connection are withdrawn or finish; requests to the same blocks wait
+//!   for them (`server/device`).
 //! - **The end.** A signal stops accepting and reading; outstanding requests are answered, the device is flushed, each
 //!   within its time. The error of [`NbdService::serve`] says what was not flushed.
 

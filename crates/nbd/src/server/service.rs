@@ -327,11 +327,14 @@ impl Service for NbdService {
             token if token >= LISTENER_TOKENS => self.accept((token - LISTENER_TOKENS) as usize, now),
             token => {
                 let index = token as usize;
-                match self.clients.get_mut(index).map(|client| client.ready(ready)) {
-                    // Before any other connection has its turn.
-                    Some(false) => self.close(index, &EndReason::Closed, now),
-                    _ => self.enqueue(index),
+                let Some(client) = self.clients.get_mut(index) else { return Ok(()) };
+                client.ready(ready);
+                if ready.is_closed()
+                    && let Err(end) = client.finish_stream(ready, &self.poll, &mut self.shared, now)
+                {
+                    self.close(index, &end, now);
                 }
+                self.enqueue(index);
             }
         }
         Ok(())

@@ -26,6 +26,9 @@ use super::stream::Stream;
 use super::turn::TurnLimit;
 use pending::Pending;
 
+/// Turns in which all bytes of a stream that has ended are taken: more than any socket buffer has.
+const LAST_TURNS: usize = 64;
+
 /// A connection.
 #[derive(Debug)]
 pub(super) struct Client {
@@ -52,7 +55,8 @@ struct Link {
     stream: Stream,
     peer: Peer,
     token: u64,
-    interest: Interest,
+    /// Events that are waited for, and the end of the stream if it is one of them.
+    watch: (Interest, bool),
 }
 
 #[derive(Debug)]
@@ -61,6 +65,8 @@ struct Flags {
     is_queued: bool,
     /// The socket may have bytes.
     may_read: bool,
+    /// The other end takes no answers.
+    is_gone: bool,
     /// No more requests are taken.
     is_ending: bool,
 }
@@ -80,14 +86,14 @@ impl Client {
         poll.add(stream.as_fd(), token, Interest::READ)?;
         Ok(Client {
             owner,
-            link: Link { stream, peer, token, interest: Interest::READ },
+            link: Link { stream, peer, token, watch: (Interest::READ, true) },
             machine: NbdServer::new(config),
             kept: Vec::new(),
             outbox: Outbox::default(),
             requests: HashMap::new(),
             stalled: None,
             part,
-            flags: Flags { is_queued: false, may_read: true, is_ending: false },
+            flags: Flags { is_queued: false, may_read: true, is_gone: false, is_ending: false },
             moved_at: now,
         })
     }
@@ -106,11 +112,33 @@ impl Client {
         self.machine.open_requests()
     }
 
-    /// The socket is ready. Returns false if the other end is gone. Its requests that were not read are not executed:
-    /// another client may come after it, and they must not come later.
-    pub(super) fn ready(&mut self, ready: Ready) -> bool {
+    /// The socket is ready.
+    pub(super) fn ready(&mut self, ready: Ready) {
         self.flags.may_read |= ready.readable;
-        !ready.is_closed()
+    }
+
+    /// Takes everything that a client has sent before the end of its stream, at once: another client may come after it,
+    /// and these requests must not come later. Without NBD_CMD_DISC at its end the client is lost.
+    pub(super) fn finish_stream(
+        &mut self,
+        ready: Ready,
+        poll: &Poll,
+        shared: &mut Shared,
+        now: Instant,
+    ) -> Result<(), EndReason> {
+        for _ in 0..LAST_TURNS {
+            if self.turn(poll, shared, TurnLimit::new(now, true), now)? == Progress::Waits {
+                break;
+            }
+        }
+        if self.machine.expects() != Receive::Closed {
+            return Err(EndReason::Closed);
+        }
+        // Nobody takes the answers, and the socket would be ready for ever.
+        if !ready.is_sound() && !std::mem::replace(&mut self.flags.is_gone, true) {
+            poll.remove(self.link.stream.as_fd())?;
+        }
+        Ok(())
     }
 
     /// Marks it as queued for a turn. Returns true if it was not.
@@ -204,7 +232,9 @@ impl Client {
                     Some(payload) => self.reply_data(payload.token, &mut shared.totals),
                     None => ReplyData::None,
                 };
-                self.outbox.push(transmit.header, data);
+                if !self.flags.is_gone {
+                    self.outbox.push(transmit.header, data);
+                }
             }
             if self.outbox.is_empty() {
                 return Ok(Progress::Waits);
@@ -236,11 +266,18 @@ impl Client {
 
     fn wait_for(&mut self, poll: &Poll, writable: bool) -> io::Result<()> {
         let interest = Interest { readable: self.is_reading(), writable };
-        if self.link.interest != interest {
-            poll.modify_or_closed(self.link.stream.as_fd(), self.link.token, interest)?;
-            self.link.interest = interest;
+        // The end of the stream has no news for a connection that is over.
+        let watch = (interest, self.machine.expects() != Receive::Closed);
+        if self.link.watch == watch || self.flags.is_gone {
+            return Ok(());
         }
-        Ok(())
+        self.link.watch = watch;
+        let (socket, token) = (self.link.stream.as_fd(), self.link.token);
+        if watch.1 {
+            poll.modify_or_closed(socket, token, interest)
+        } else {
+            poll.modify(socket, token, interest)
+        }
     }
 
     /// Time by the clock, after a request that may have been costly.

@@ -159,13 +159,13 @@ fn a_request_without_memory_waits_and_nothing_behind_it_is_taken() {
     rig.send(command::READ, 0, 2, (0, 4096));
     assert_eq!(rig.turn().unwrap(), Progress::Waits);
     assert!(rig.client.is_stalled() && !rig.client.may_go_on(&rig.shared));
-    assert!(!rig.client.link.interest.readable, "the socket is not read");
+    assert!(!rig.client.link.watch.0.readable, "the socket is not read");
     assert_eq!(device.outstanding(), []);
     drop(held);
     assert!(rig.client.may_go_on(&rig.shared));
     rig.turn().unwrap();
     assert_eq!(device.outstanding(), [(OWNER, 0), (OWNER, 1)]);
-    assert!(!rig.client.is_stalled() && rig.client.link.interest.readable);
+    assert!(!rig.client.is_stalled() && rig.client.link.watch.0.readable);
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn too_many_requests_wait_in_the_socket() {
     (0..100).for_each(|cookie| rig.send(command::READ, 0, cookie, (0, 512)));
     rig.turn().unwrap();
     assert_eq!(device.outstanding().len(), 64);
-    assert!(!rig.client.link.interest.readable);
+    assert!(!rig.client.link.watch.0.readable);
     (0..10).for_each(|key| device.complete(OWNER, key, None));
     rig.complete().unwrap();
     // The replies of this turn make room for the next one.
@@ -300,6 +300,58 @@ fn a_lost_client_leaves_its_writes_to_the_device() {
     assert_eq!(device.withdrawn().len(), 1);
     device.complete(OWNER, 0, None);
     assert!(rig.shared.device.poll(NOW).is_some());
+}
+
+/// Readiness of the client's socket.
+fn ready(rig: &Rig) -> Ready {
+    let mut events = net::Events::new();
+    rig.poll.wait(&mut events, None).unwrap();
+    events.iter().next().expect("an event")
+}
+
+#[test]
+fn a_stream_that_ends_is_taken_to_its_end_at_once() {
+    for disconnects in [true, false] {
+        let (mut rig, device) = Rig::manual(|_| {});
+        rig.send(command::WRITE, 0, 1, (0, 512));
+        rig.far.write_all(&[7; 512]).unwrap();
+        if disconnects {
+            rig.send(command::DISC, 0, 2, (0, 0));
+        }
+        rig.far.shutdown(std::net::Shutdown::Write).unwrap();
+        let ready = ready(&rig);
+        assert!(ready.is_closed());
+        rig.client.ready(ready);
+        let end = rig.client.finish_stream(ready, &rig.poll, &mut rig.shared, NOW);
+        assert_eq!(device.outstanding(), [(OWNER, 0)], "the write has begun");
+        if disconnects {
+            end.unwrap();
+            device.complete(OWNER, 0, None);
+            assert!(matches!(rig.complete(), Err(EndReason::Done)));
+            assert_eq!(rig.reply(), (0, 1), "it is answered");
+        } else {
+            assert!(matches!(end, Err(EndReason::Closed)));
+        }
+    }
+}
+
+#[test]
+fn a_client_that_disconnects_and_is_gone_has_its_writes() {
+    let (mut rig, device) = Rig::manual(|_| {});
+    rig.send(command::WRITE, 0, 1, (0, 512));
+    rig.far.write_all(&[7; 512]).unwrap();
+    rig.send(command::DISC, 0, 2, (0, 0));
+    rig.far.shutdown(std::net::Shutdown::Both).unwrap();
+    let ready = ready(&rig);
+    assert!(!ready.is_sound());
+    rig.client.ready(ready);
+    rig.client.finish_stream(ready, &rig.poll, &mut rig.shared, NOW).unwrap();
+    let mut events = net::Events::new();
+    rig.poll.wait(&mut events, Some(std::time::Duration::ZERO)).unwrap();
+    assert_eq!(events.iter().count(), 0, "its socket wakes nobody any more");
+    device.complete(OWNER, 0, None);
+    assert!(matches!(rig.complete(), Err(EndReason::Done)));
+    assert_eq!(device.withdrawn(), []);
 }
 
 /// A write of the conversation: its cookie, offset and length.
