@@ -10,7 +10,6 @@ pub mod binary;
 pub mod conformance;
 pub mod decide;
 pub mod image;
-pub mod nbd;
 pub mod ours;
 pub mod path;
 pub mod port;

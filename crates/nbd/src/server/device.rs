@@ -25,7 +25,7 @@ pub(super) struct SharedDevice {
     held: Vec<BlockRequest>,
     /// Bytes of completed changes that only a flush makes durable.
     changed_bytes: u64,
-    /// Those of them that a flush has covered.
+    /// Changed bytes that a flush has covered.
     flushed_bytes: u64,
 }
 

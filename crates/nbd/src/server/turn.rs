@@ -15,7 +15,7 @@ const COSTLY: Duration = Duration::from_micros(200);
 /// Time of a round over all connections from which on the rest waits for the next.
 pub(super) const ROUND: Duration = Duration::from_millis(5);
 
-/// What is left of a turn.
+/// Rest of a turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TurnLimit {
     pub(super) receive_bytes: usize,

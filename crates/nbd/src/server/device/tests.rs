@@ -1,3 +1,5 @@
+//! The shared device with requests that complete by hand.
+
 use block::{Buffers, Capabilities};
 
 use super::*;

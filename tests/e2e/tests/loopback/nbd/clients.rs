@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use e2e::image::{Image, sha256};
-use e2e::nbd::NbdServer;
+use e2e::ours::NbdServer;
 use e2e::process::{Finished, output};
 use e2e::{image, need, run, skip};
 use serde_json::{Value, json};

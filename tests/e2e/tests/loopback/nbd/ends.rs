@@ -7,7 +7,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use e2e::nbd::NbdServer;
+use e2e::ours::NbdServer;
 use e2e::{Service, farlun, need, run, skip, until};
 use wire::nbd::command;
 

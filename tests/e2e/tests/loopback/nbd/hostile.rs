@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use e2e::nbd::NbdServer;
+use e2e::ours::NbdServer;
 use e2e::until;
 use wire::nbd::command;
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::process::Command;
 use std::time::Duration;
 
-use e2e::nbd::NbdServer;
+use e2e::ours::NbdServer;
 use e2e::process::output;
 use e2e::{need, run, skip};
 use serde_json::Value;

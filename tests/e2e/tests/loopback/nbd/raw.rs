@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use e2e::nbd::NbdServer;
+use e2e::ours::NbdServer;
 use wire::nbd::{ExportNameReply, NewstyleGreeting, RequestHeader, SimpleReply, command};
 
 /// Limit of each wait.

@@ -1,11 +1,11 @@
 //! `farlun serve-nbd`: one device as an NBD export.
 
+mod args;
+
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 
 use anyhow::Context;
-use clap::Args;
 use event::Bytes;
 use iscsi_target::lun::LunSpec;
 use nbd::{NbdService, NbdServiceConfig, NbdServiceError};
@@ -16,53 +16,10 @@ use super::target::addresses;
 use crate::device;
 use crate::exit::{DONE, Exit};
 
+pub(crate) use args::ServeNbdArgs;
+
 /// The port that NBD has at IANA.
 const NBD_PORT: u16 = 10_809;
-
-/// Serve memory, a file or a block device as an NBD export
-///
-/// Announces the facts of the device: size, block sizes, write cache, trim, zeroes and allocation. Any number of clients
-/// may use it at once. Ends on SIGINT, SIGTERM and SIGHUP: answers outstanding requests, flushes the device, and says what
-/// was not flushed.
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  farlun serve-nbd file:/srv/disk.img
-  farlun serve-nbd file:/srv/gold.img,ro --socket /run/gold.sock --export gold
-  farlun serve-nbd block:/dev/vg0/disk --listen 0.0.0.0:10809 --insecure
-  farlun serve-nbd memory:1GiB &  nbdcopy disk.img nbd://127.0.0.1
-
-SPEC is KIND:WHERE[,OPTION]…
-  memory:SIZE     zeros at first, gone with the process
-  file:PATH       an existing file; a comma in PATH is written twice
-  block:DEVICE    a block device that nobody else uses
-  null:SIZE       reads zeros, forgets what is written
-Options: ro, block=512|4096, prealloc, direct[=on|off], fault=…, seed=N, as of 'farlun target'.
-
-The manual is docs/reference/serve-nbd.md.")]
-pub(crate) struct ServeNbdArgs {
-    /// Device to serve, such as file:/srv/disk.img or memory:4GiB (see below)
-    #[arg(value_name = "SPEC")]
-    spec: String,
-    /// Where to listen; port 0 picks one; may be given several times [default: 127.0.0.1:10809, unless --socket is given]
-    #[arg(long, value_name = "ADDR:PORT")]
-    listen: Vec<String>,
-    /// Path of a Unix socket to listen on; may be given several times
-    #[arg(long = "socket", value_name = "PATH")]
-    sockets: Vec<PathBuf>,
-    /// Name of the export; the empty name means it as well
-    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
-    export: String,
-    /// Refuse writes
-    #[arg(long)]
-    read_only: bool,
-    /// Listen beyond loopback although nobody is authenticated
-    #[arg(long)]
-    insecure: bool,
-    /// Print the ready line and the totals at the end as JSON
-    #[arg(long)]
-    json: bool,
-}
 
 pub(crate) fn run(args: ServeNbdArgs) -> anyhow::Result<u8> {
     let spec: LunSpec = args.spec.parse().map_err(Exit::usage)?;
