@@ -49,7 +49,7 @@ struct Manual {
 }
 
 impl ManualDevice {
-    pub(crate) fn new(profile: Profile) -> (Box<dyn BlockDevice>, ManualState) {
+    pub(crate) fn with_state(profile: Profile) -> (Box<dyn BlockDevice>, ManualState) {
         let state = ManualState::default();
         (Box::new(ManualDevice { profile, state: state.clone() }), state)
     }

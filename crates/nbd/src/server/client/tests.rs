@@ -66,7 +66,7 @@ impl Rig {
     fn manual(can: impl FnOnce(&mut Capabilities)) -> (Rig, ManualState) {
         let mut profile: Profile = profile();
         can(&mut profile.can);
-        let (device, state) = ManualDevice::new(profile);
+        let (device, state) = ManualDevice::with_state(profile);
         (Rig::new(device), state)
     }
 

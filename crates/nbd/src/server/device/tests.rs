@@ -10,7 +10,7 @@ const NOW: Instant = Instant::ZERO;
 fn device(write_cache: bool) -> (SharedDevice, ManualState) {
     let plain = profile();
     let profile = Profile { can: Capabilities { write_cache, ..plain.can }, ..plain };
-    let (device, state) = ManualDevice::new(profile);
+    let (device, state) = ManualDevice::with_state(profile);
     (SharedDevice::new(device), state)
 }
 
