@@ -36,17 +36,17 @@ pub(crate) fn run(args: ServeNbdArgs) -> anyhow::Result<u8> {
     spec.options.read_only |= args.read_only;
     let opened = device::open(&spec).with_context(|| args.spec.clone())?;
     let profile = opened.device.profile().clone();
+    let sockets: Vec<String> = args.sockets.iter().map(|path| path.display().to_string()).collect();
     let config = NbdServiceConfig {
         command: "farlun serve-nbd",
         listen,
-        sockets: args.sockets.clone(),
+        sockets: args.sockets,
         export: args.export.clone(),
         description: spec.source.kind().to_owned(),
         read_only: args.read_only,
     };
     let service = NbdService::start(&config, opened.device, opened.pool, signals).map_err(unserved)?;
     let addresses: Vec<String> = service.addresses()?.iter().map(ToString::to_string).collect();
-    let sockets: Vec<String> = args.sockets.iter().map(|path| path.display().to_string()).collect();
     if args.json {
         say!(
             "{}",
