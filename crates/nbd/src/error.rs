@@ -13,6 +13,8 @@ pub(crate) fn nbd_error(error: &OperationError) -> NbdError {
         ErrorKind::OutOfRange | ErrorKind::Invalid => NbdError::Einval,
         ErrorKind::Unsupported => NbdError::Enotsup,
         ErrorKind::Medium
+        | ErrorKind::Hardware
+        | ErrorKind::Lost
         | ErrorKind::Gone
         | ErrorKind::NotReady
         | ErrorKind::TimedOut
@@ -30,6 +32,8 @@ mod tests {
     fn each_kind_has_a_number() {
         for (kind, expected) in [
             (ErrorKind::Medium, 5),
+            (ErrorKind::Hardware, 5),
+            (ErrorKind::Lost, 5),
             (ErrorKind::NoSpace, 28),
             (ErrorKind::Gone, 5),
             (ErrorKind::NotReady, 5),

@@ -64,7 +64,7 @@ mod tests {
         Profile {
             len_bytes: 1 << 30,
             blocks: BlockSizes { logical_bytes, physical_bytes, preferred_bytes },
-            limits: Limits { transfer_bytes, range_bytes: 1 << 30 },
+            limits: Limits { transfer_bytes, range_bytes: 1 << 30, atomic_bytes: 0 },
             can,
         }
     }

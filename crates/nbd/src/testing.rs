@@ -16,7 +16,7 @@ pub(crate) fn profile() -> Profile {
     Profile {
         len_bytes: 1 << 30,
         blocks: BlockSizes { logical_bytes: 512, physical_bytes: 512, preferred_bytes: 4096 },
-        limits: Limits { transfer_bytes: 32 << 20, range_bytes: 1 << 20 },
+        limits: Limits { transfer_bytes: 32 << 20, range_bytes: 1 << 20, atomic_bytes: 0 },
         can: Capabilities {
             read_only: false,
             write_cache: false,
