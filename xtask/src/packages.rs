@@ -28,6 +28,9 @@ pub(crate) const TESTS: &[&str] = &[
     "mount",
     "util-linux",
     "python3-pip",
+    "nbdkit",
+    "libnbd-bin",
+    "fio",
 ];
 
 /// Packages for the guest part: an emulator, and the tools that make the guest's image from packages without installing

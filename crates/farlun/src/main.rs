@@ -7,6 +7,7 @@ mod say;
 
 mod command;
 mod command_line;
+mod device;
 mod exit;
 mod near_end;
 mod output;

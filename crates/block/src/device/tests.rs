@@ -347,3 +347,41 @@ fn a_device_that_is_dropped_gives_its_buffers_back() {
     drop(pool);
     assert_eq!(buffers.held_bytes(), 0);
 }
+
+#[test]
+fn extents_begin_with_the_range_and_end_within_it() {
+    let buffers = Buffers::new(0);
+    for (name, mut rig) in [("memory", memory()), ("file", file())] {
+        let data = filled(&buffers, 64 << 10, 7);
+        rig.submit(1, 1, BlockOp::Write { offset_bytes: 1 << 20, data });
+        rig.completions(1);
+        let mut look = |offset_bytes, len_bytes, extents_max| {
+            let range = ByteRange { offset_bytes, len_bytes };
+            rig.submit(1, 2, BlockOp::Extents { range, extents_max });
+            let done = rig.completions(1).remove(0);
+            assert_eq!(done.result, Ok(()), "{name}");
+            let extents = done.extents.iter();
+            extents.map(|extent| (extent.len_bytes, extent.is_zero)).collect::<Vec<_>>()
+        };
+        // A look at memory ends after a mebibyte.
+        assert_eq!(look(0, LEN_BYTES, 1), [(1 << 20, true)], "{name}");
+        let around = look((1 << 20) - 4096, 72 << 10, 8);
+        assert_eq!(around, [(4096, true), (64 << 10, false), (4096, true)], "{name}");
+        assert_eq!(look((1 << 20) - 4096, 72 << 10, 2), around[..2], "{name}");
+        assert_eq!(look((1 << 20) + 512, 1024, 8), [(1024, false)], "{name}");
+    }
+}
+
+#[test]
+fn a_device_without_extents_refuses_the_lookup() {
+    let plain = profile(false);
+    let can = Capabilities { extents: false, ..plain.can };
+    let lent = Lent::Memory(Memory::zeroed(LEN_BYTES).unwrap());
+    let device = Box::new(LentDevice::new(lent, Profile { can, ..plain }));
+    let mut rig = Rig { device, pool: None, _dir: tempfile::tempdir().unwrap() };
+    let range = ByteRange { offset_bytes: 0, len_bytes: 4096 };
+    rig.submit(1, 1, BlockOp::Extents { range, extents_max: 8 });
+    let done = rig.completions(1).remove(0);
+    let Err(OperationError::Read(error)) = done.result else { panic!("{done:?}") };
+    assert_eq!((error.kind, done.extents.len()), (ErrorKind::Unsupported, 0));
+}

@@ -211,7 +211,8 @@ impl Cap {
         let is_at_rest = seen.unacked_packets == 0;
         let min_rtt = self.unqueued.observe(seen.now, is_at_rest, seen.delivered_packets, round_trips);
         let path = Path { min_rtt, product_bytes: product.bytes() };
-        self.has_left_start |= seen.paces_itself && seen.ssthresh_packets < NO_THRESHOLD_PACKETS;
+        self.has_left_start =
+            seen.paces_itself && (self.has_left_start || seen.ssthresh_packets < NO_THRESHOLD_PACKETS);
         // What is held back here is there to be sent, although the kernel has nothing. And whoever is too fast for his own
         // application has filled the line before.
         let is_held = seen.paced_one_by_one && seen.was_spaced;
@@ -369,6 +370,11 @@ impl Cap {
     /// Caps a rate-based sender at so many percent of the delivered rate from now on.
     pub(crate) fn probe(&mut self, percent: u64) {
         self.probing_percent = percent;
+    }
+
+    /// Looks for the line anew: a rate-based congestion control begins with its start.
+    pub(crate) fn restart(&mut self) {
+        self.stage = Stage::Ramp;
     }
 
     /// Returns whether a queue of the path has overflowed since the present round began, by what was lost.

@@ -3,9 +3,9 @@
 //! | state | congestion control | leaves |
 //! |---|---|---|
 //! | `Hosts` | the host's | at the first unqueued episode, or if the route's memory says random loss |
-//! | `Suspect` | the host's | at a second one that decides, a queue, or 30 s without any |
+//! | `Suspect` | the host's | once the episodes decide, at a queue, or after 30 s without any |
 //! | `Trial` | rate-based | by its verdict (`trial.rs`) |
-//! | `RateBased` | rate-based | when losses come with a queue |
+//! | `RateBased` | rate-based | when losses come with a queue, or a long queue stays |
 //! | `Held` | the host's | in time |
 //! | `Denied` | the host's | never |
 
@@ -26,7 +26,7 @@ use crate::policy::Observation;
 const LONG_MIN_RTT: Duration = Duration::from_millis(5);
 /// Looks of a sender that is watched: at least one in so many parts of a round trip, within these bounds.
 const SUSPECT_LOOKS: u32 = 8;
-const STARTING_LOOKS: u32 = 4;
+const HOSTS_LOOKS: u32 = 4;
 const LOOK_SOONEST: Duration = Duration::from_millis(1);
 const LOOK_LATEST: Duration = Duration::from_millis(20);
 /// A refuted change is tried again after so long, and so many times as long each time, up to a maximum.
@@ -46,6 +46,8 @@ pub(crate) struct LossControl {
     episodes: Episodes,
     state: State,
     reason: LossReason,
+    /// There is a lot to send on a long path.
+    is_watching: bool,
     /// Share of packets that random loss takes, once it was found.
     share: LossShare,
     refuted: Backoff,
@@ -92,23 +94,32 @@ impl LossControl {
         }
         let is_bulk = seen.backlog_bytes >= BULK_BYTES && !seen.app_limited;
         let is_long = seen.min_rtt.is_some_and(|rtt| rtt >= LONG_MIN_RTT);
-        if !is_bulk || !is_long {
+        self.is_watching = is_bulk && is_long;
+        if !self.is_watching {
             return self.episodes.clear();
         }
         let rounds = (&self.rounds, has_ended);
         match &mut self.state {
-            State::Hosts | State::Suspect => self.detect(seen, cut, has_ended, base_rtt),
+            State::Hosts | State::Suspect => self.detect(seen, base_rtt),
             State::Trial(trial) => match trial.observe(seen, rounds, base_rtt) {
                 None => {}
-                Some(Verdict::Kept) => self.state = State::RateBased(Standing::new(&self.rounds)),
+                Some(Verdict::Kept) => {
+                    // More packets have told of it by now.
+                    let measured = self.rounds.random_loss(base_rtt);
+                    self.share = if measured == LossShare::default() { self.share } else { measured };
+                    self.state = State::RateBased(Standing::default());
+                }
                 Some(Verdict::Refuted(reason)) => self.refute(seen.now, reason),
             },
             State::RateBased(standing) => {
-                if has_ended && standing.observe(&self.rounds, self.share, base_rtt) {
+                let round = self.rounds.last(1).next().filter(|_| has_ended);
+                if round.is_some_and(|round| standing.observe(round, self.share, base_rtt)) {
                     self.give_back(seen.now);
                 }
             }
-            State::Held { until } if seen.now >= *until => self.state = State::Hosts,
+            State::Held { until } if seen.now >= *until => {
+                (self.state, self.episodes) = (State::Hosts, Episodes::default());
+            }
             State::Held { .. } | State::Denied => {}
         }
     }
@@ -125,7 +136,8 @@ impl LossControl {
     /// The share of packets that random loss takes: as found, or of a rate-based sender as measured now.
     pub(crate) fn random_loss(&self, seen: &Observation, base_rtt: Option<Duration>) -> LossShare {
         match (self.state, base_rtt) {
-            (State::Trial(_) | State::RateBased(_), _) => self.share,
+            (State::Trial(trial), _) => trial.share(),
+            (State::RateBased(_), _) => self.share,
             // A loss-based one answers each of them.
             (_, Some(base_rtt)) if seen.paces_itself => self.rounds.random_loss(base_rtt),
             _ => LossShare::default(),
@@ -145,13 +157,14 @@ impl LossControl {
         let part = |parts| (min_rtt / parts).clamp(LOOK_SOONEST, LOOK_LATEST);
         match &self.state {
             State::Suspect => part(SUSPECT_LOOKS),
-            State::Trial(trial) if trial.is_starting() => part(STARTING_LOOKS),
+            State::Hosts if self.is_watching => part(HOSTS_LOOKS),
+            State::Trial(trial) if trial.is_starting() => part(HOSTS_LOOKS),
             State::Trial(_) | State::RateBased(_) => LOOK_LATEST,
             State::Hosts | State::Held { .. } | State::Denied => Duration::MAX,
         }
     }
 
-    fn detect(&mut self, seen: &Observation, cut: Option<Cut>, has_ended: bool, base_rtt: Duration) {
+    fn detect(&mut self, seen: &Observation, base_rtt: Duration) {
         // A host's own rate-based one has nothing to be changed to.
         if seen.paces_itself || seen.congestion.remembered == Remembered::Refuted {
             return;
@@ -164,7 +177,7 @@ impl LossControl {
             self.state = State::Trial(Trial::remembered(seen.now, &self.rounds, self.share));
             return;
         }
-        match self.episodes.observe(seen, cut, (&self.rounds, has_ended), base_rtt) {
+        match self.episodes.observe(seen, &self.rounds, base_rtt) {
             Some(Cause::Unknown) => self.state = State::Suspect,
             Some(Cause::Congestion) => self.state = State::Hosts,
             Some(Cause::Random) => {
@@ -174,7 +187,8 @@ impl LossControl {
                     return self.deny();
                 }
                 self.reason = LossReason::RandomLoss;
-                self.state = State::Trial(Trial::new(seen.now, &self.rounds, self.share));
+                let upper = self.rounds.random_loss_upper(base_rtt);
+                self.state = State::Trial(Trial::new(seen.now, &self.rounds, upper));
             }
             None if self.episodes.is_over(seen.now) => self.state = State::Hosts,
             None => {}
@@ -270,11 +284,15 @@ mod tests {
                 let is_cut = lost > 0 && look == 0;
                 if is_cut {
                     self.seen.retransmitted_packets += lost;
-                    self.packets[0] = (self.packets[0] * 7 / 10).max(20);
                 }
+                self.seen.lost_packets = lost as u32;
                 self.seen.state = if lost > 0 { CongestionState::Recovery } else { CongestionState::Open };
                 let cut = Cut { kind: WindowKind::CutByLoss, from_packets: 2, to_packets: 1 };
                 self.control.observe(&self.seen, (is_cut && !is_rate_based).then_some(cut), BASE);
+            }
+            // A cut shows in what arrives a round later.
+            if lost > 0 {
+                self.packets[0] = (self.packets[0] * 7 / 10).max(20);
             }
         }
 
@@ -306,7 +324,7 @@ mod tests {
     fn random_loss_is_answered_and_the_answer_is_kept() {
         let mut path = Path::new([1000, 8000], MayChange::Unasked);
         path.rounds(4, 0, NONE);
-        assert_eq!(path.control.look_again(BASE), Duration::MAX);
+        assert_eq!(path.control.look_again(BASE), Duration::from_millis(20));
         path.round(1, NONE);
         assert_eq!(path.decision(), (HOSTS, LossReason::None), "one episode");
         assert_eq!(path.control.look_again(BASE), Duration::from_micros(12_500));

@@ -17,15 +17,12 @@ use crate::policy::Observation;
 const ROUNDS: usize = 16;
 /// Rounds that repair an overflow, its own included; their losses are not random.
 const REPAIR_ROUNDS: u32 = 3;
-/// Looks kept, at least the last one and a half rounds.
-const LOOKS: usize = 64;
 
 /// Bookkeeping of the last rounds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rounds {
     present: Option<Present>,
     rounds: VecDeque<Round>,
-    looks: VecDeque<Look>,
     /// Rounds that are over, in all.
     count: u64,
     /// Rounds left whose losses belong to an overflow.
@@ -44,8 +41,6 @@ pub(crate) struct Round {
     pub(crate) lost_packets: u64,
     /// Second lowest smoothed round trip of its looks.
     pub(crate) rtt: Duration,
-    /// Largest number of packets in flight.
-    pub(crate) flight_packets: u32,
     /// Marks, timeouts, reordering or a full device were seen in it: its losses say nothing of the path.
     pub(crate) is_disturbed: bool,
     /// Its losses belong to a queue that overflowed.
@@ -60,18 +55,9 @@ struct Present {
     lost_before_packets: u64,
     /// Two lowest smoothed round trips of its looks.
     rtts: [Duration; 2],
-    flight_packets: u32,
     /// Marked packets, timeouts and reordering events before.
     disturbances: [u32; 3],
     is_device_full: bool,
-}
-
-/// One look.
-#[derive(Clone, Copy, Debug)]
-struct Look {
-    at: Instant,
-    rtt: Duration,
-    flight_packets: u32,
 }
 
 impl Rounds {
@@ -82,10 +68,6 @@ impl Rounds {
 
     /// Takes a look, and whether the device cut the window; returns whether a round has ended.
     pub(crate) fn observe(&mut self, seen: &Observation, is_device_full: bool) -> bool {
-        if self.looks.len() == LOOKS {
-            self.looks.pop_front();
-        }
-        self.looks.push_back(Look { at: seen.now, rtt: seen.rtt, flight_packets: seen.unacked_packets });
         let Some(present) = &mut self.present else {
             self.present = Some(Present::new(seen));
             return false;
@@ -102,7 +84,6 @@ impl Rounds {
             ),
             lost_packets: seen.retransmitted_packets.saturating_sub(present.lost_before_packets),
             rtt: present.second_lowest_rtt(),
-            flight_packets: present.flight_packets,
             is_disturbed: present.is_device_full || present.disturbances != disturbances(seen),
             is_repair: self.repair_rounds > 0,
         };
@@ -133,27 +114,32 @@ impl Rounds {
         present || self.last(2).any(|round| round.is_disturbed)
     }
 
-    /// Packets in flight at that time; of the first look after it if none is older.
-    pub(crate) fn flight_at(&self, at: Instant) -> u32 {
-        let look = self.looks.iter().rev().find(|look| look.at <= at).or(self.looks.front());
-        look.map_or(0, |look| look.flight_packets)
-    }
-
-    /// Second lowest round trip of the looks since; the lowest if there is one look.
-    pub(crate) fn second_lowest_rtt(&self, since: Instant) -> Option<Duration> {
-        let mut rtts: Vec<Duration> =
-            self.looks.iter().filter(|look| look.at >= since).map(|look| look.rtt).collect();
+    /// Median of the round trips of the last rounds that ended before `until`.
+    pub(crate) fn usual_rtt(&self, until: Instant) -> Option<Duration> {
+        let before = self.rounds.iter().filter(|round| round.ended < until && !round.rtt.is_zero());
+        let mut rtts: Vec<Duration> = before.map(|round| round.rtt).collect();
         rtts.sort_unstable();
-        rtts.get(1).or(rtts.first()).copied()
+        rtts.get(rtts.len() / 2).copied()
     }
 
     /// The share of packets that random loss takes, from the unqueued rounds; 0 if none of them lost anything.
     pub(crate) fn random_loss(&self, base_rtt: Duration) -> LossShare {
-        let unqueued = self.rounds.iter().filter(|round| round.is_unqueued(base_rtt));
-        let (delivered, lost) = unqueued.fold((0, 0), |(delivered, lost), round| {
-            (delivered + round.delivered_packets, lost + round.lost_packets)
-        });
+        let (delivered, lost) = self.unqueued(base_rtt);
         LossShare::new(delivered, lost)
+    }
+
+    /// Upper bound of that share: a few losses leave it uncertain.
+    pub(crate) fn random_loss_upper(&self, base_rtt: Duration) -> LossShare {
+        let (delivered, lost) = self.unqueued(base_rtt);
+        LossShare::upper(delivered, lost)
+    }
+
+    /// Packets delivered and lost in the unqueued rounds.
+    fn unqueued(&self, base_rtt: Duration) -> (u64, u64) {
+        let unqueued = self.rounds.iter().filter(|round| round.is_unqueued(base_rtt));
+        unqueued.fold((0, 0), |(delivered, lost), round| {
+            (delivered + round.delivered_packets, lost + round.lost_packets)
+        })
     }
 }
 
@@ -176,7 +162,6 @@ impl Present {
             delivered_before_packets: seen.delivered_packets,
             lost_before_packets: seen.retransmitted_packets,
             rtts: [seen.rtt, Duration::MAX],
-            flight_packets: seen.unacked_packets,
             disturbances: disturbances(seen),
             is_device_full: false,
         }
@@ -184,7 +169,6 @@ impl Present {
 
     fn add(&mut self, seen: &Observation, is_device_full: bool) {
         let rtt = seen.rtt;
-        self.flight_packets = self.flight_packets.max(seen.unacked_packets);
         self.is_device_full |= is_device_full;
         let [lowest, second] = self.rtts;
         self.rtts = if rtt < lowest { [rtt, lowest] } else { [lowest, second.min(rtt)] };

@@ -7,7 +7,7 @@ const DEVIATIONS: u64 = 4;
 const MILLION: u64 = 1_000_000;
 
 /// Estimated share of packets that random loss takes.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(crate) struct LossShare {
     ppm: u64,
 }
@@ -30,6 +30,11 @@ impl LossShare {
         }
         let ppm = (2 * lost_packets + 1) * (MILLION / 2) / (delivered_packets + 1);
         LossShare { ppm: ppm.min(MILLION) }
+    }
+
+    /// The same with the losses that it may have been by chance: the mean of a few losses is uncertain.
+    pub(crate) fn upper(delivered_packets: u64, lost_packets: u64) -> LossShare {
+        LossShare::new(delivered_packets, lost_packets + 2 * (BURSTINESS * lost_packets).isqrt())
     }
 
     /// Mean losses among so many packets.
@@ -56,5 +61,7 @@ mod tests {
         assert_eq!(share.expected(0), 0);
         assert_eq!(LossShare::default().expected(u64::MAX), 0);
         assert_eq!(LossShare::new(0, 5).expected(7), 7 + 4 * 10, "all are lost");
+        assert_eq!(LossShare::upper(10_000, 4), LossShare::new(10_000, 4 + 16), "few losses are uncertain");
+        assert_eq!(LossShare::upper(10_000, 0), LossShare::default());
     }
 }

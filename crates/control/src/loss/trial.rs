@@ -8,6 +8,7 @@ use core::time::Duration;
 
 use event::{Instant, LossReason};
 
+use crate::loss::looks::per_second;
 use crate::loss::rounds::{Round, Rounds};
 use crate::loss::share::LossShare;
 use crate::measure::unqueued::has_queue;
@@ -16,8 +17,6 @@ use crate::window::threshold::NO_THRESHOLD_PACKETS;
 
 /// Rounds of a gain cycle of BBR (CYCLE_LEN in net/ipv4/tcp_bbr.c).
 const CYCLE_ROUNDS: u64 = 8;
-/// Rounds before the change whose mean rate counts.
-const BEFORE_ROUNDS: usize = 4;
 /// STARTUP is waited for at most so many rounds or so long, whichever is longer, and never longer than the last.
 const STARTUP_ROUNDS: u64 = 24;
 const STARTUP_LEAST: Duration = Duration::from_secs(3);
@@ -29,9 +28,10 @@ const OVERFLOW_SHARE: u64 = 16;
 const JUDGING_MOST: Duration = Duration::from_secs(30);
 /// Gain that keeps the change, in percent of the rate before.
 const GAIN_PERCENT: u64 = 110;
-/// Two gain cycles, and how many of their rounds have a queue if it is not that of probing.
-const WINDOW_ROUNDS: usize = 16;
-const QUEUED_ROUNDS: usize = 12;
+/// Rounds that are judged together: two gain cycles at least, and until few losses show. Three of four have a queue if it is not
+/// that of probing.
+const WINDOW_ROUNDS: u64 = 16;
+const WINDOW_ROUNDS_MAX: u64 = 256;
 /// Least losses in those, and the share beyond random loss that is noise: one packet in so many.
 const QUEUED_LOSSES: u64 = 16;
 const NOISE_SHARE: u64 = 1000;
@@ -73,16 +73,10 @@ pub(crate) enum Verdict {
 }
 
 impl Trial {
-    /// Begins after random loss was found, by the rounds before.
+    /// Begins after random loss was found, with the rate of the round before: the host's has lost at it and cuts it further.
     pub(crate) fn new(now: Instant, rounds: &Rounds, share: LossShare) -> Trial {
-        let (packets, time) =
-            rounds.last(BEFORE_ROUNDS).fold((0, Duration::ZERO), |(packets, time), round| {
-                (packets + round.delivered_packets, time + round.length)
-            });
-        Trial {
-            before_packets_per_s: Some(per_second(packets, time)),
-            ..Trial::remembered(now, rounds, share)
-        }
+        let before = rounds.last(1).next().map(|round| per_second(round.delivered_packets, round.length));
+        Trial { before_packets_per_s: before, ..Trial::remembered(now, rounds, share) }
     }
 
     /// Begins by the memory of the route, without a rate to compare with.
@@ -96,6 +90,11 @@ impl Trial {
             overflow_rounds: 0,
             judging: None,
         }
+    }
+
+    /// Upper bound of the share of packets that random loss takes.
+    pub(crate) fn share(&self) -> LossShare {
+        self.share
     }
 
     /// Returns whether STARTUP is not over.
@@ -172,51 +171,89 @@ impl Judging {
 /// Losses with a queue under a rate-based congestion control.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Standing {
-    /// Rounds that had ended when the present window began.
-    since_count: u64,
+    window: Window,
+    /// Packets delivered and lost in rounds without a queue that follow such a one: a loss shows in the round after.
+    unqueued: (u64, u64),
+    was_queued: bool,
+    /// Upper bound of the share that is lost, of the window that lost least.
+    least: Option<LossShare>,
     is_gentle: bool,
 }
 
-impl Standing {
-    /// From now on.
-    pub(crate) fn new(rounds: &Rounds) -> Standing {
-        Standing { since_count: rounds.count(), is_gentle: false }
-    }
+/// Rounds that are judged together.
+#[derive(Clone, Copy, Default, Debug)]
+struct Window {
+    rounds: u64,
+    queued_rounds: u64,
+    /// Rounds with a queue that is no small one.
+    long_rounds: u64,
+    /// Packets delivered and lost in rounds with a queue.
+    queued: (u64, u64),
+}
 
+impl Standing {
     /// Takes the end of a round; returns whether the host's congestion control is to return.
-    pub(crate) fn observe(&mut self, rounds: &Rounds, share: LossShare, base_rtt: Duration) -> bool {
-        if rounds.count() - self.since_count < WINDOW_ROUNDS as u64 {
+    pub(crate) fn observe(&mut self, round: &Round, share: LossShare, base_rtt: Duration) -> bool {
+        self.add(round, base_rtt);
+        if self.window.rounds < WINDOW_ROUNDS {
             return false;
         }
-        let has_losses = has_queued_losses(rounds, share, base_rtt);
-        match (has_losses, self.is_gentle) {
-            (true, true) => return true,
-            (true, false) => *self = Standing { since_count: rounds.count(), is_gentle: true },
-            // It was its own probing. Rounds go on to be judged one by one.
-            (false, _) => self.is_gentle = false,
+        let is_queued = self.window.queued_rounds * 4 >= self.window.rounds * 3;
+        let is_long = self.window.long_rounds * 4 >= self.window.rounds * 3;
+        let has_losses = is_queued && self.window.has_losses(self.share(share));
+        // Losses with a queue, or a long queue that a sender at its delivered rate does not make.
+        if (has_losses || is_long && self.window.queued.1 > 0) && self.is_gentle {
+            return true;
+        }
+        if has_losses || is_long && !self.is_gentle {
+            (self.window, self.is_gentle) = (Window::default(), true);
+        } else if !is_queued {
+            // It was its own probing.
+            (self.window, self.is_gentle) = (Window::default(), false);
+        } else if self.window.rounds >= WINDOW_ROUNDS_MAX {
+            self.least = Some(self.least.map_or(self.window.share(), |least| least.min(self.window.share())));
+            self.window = Window::default();
         }
         false
+    }
+
+    /// The random share: as it was found, bounded by the window that lost least; more if rounds without a queue lose more.
+    fn share(&self, found: LossShare) -> LossShare {
+        let unqueued = LossShare::new(self.unqueued.0, self.unqueued.1);
+        self.least.map_or(found, |least| least.min(found)).max(unqueued)
     }
 
     /// Cap in percent of the delivered rate.
     pub(crate) fn probing_percent(&self) -> u64 {
         if self.is_gentle { GENTLE_PERCENT } else { PROBING_PERCENT }
     }
+
+    fn add(&mut self, round: &Round, base_rtt: Duration) {
+        let is_queued = round.is_queued(base_rtt);
+        self.window.rounds += 1;
+        self.window.queued_rounds += u64::from(is_queued);
+        self.window.long_rounds += u64::from(has_queue(round.rtt, base_rtt));
+        let (packets, losses) = (round.delivered_packets, round.lost_packets);
+        if is_queued {
+            self.window.queued = (self.window.queued.0 + packets, self.window.queued.1 + losses);
+        } else if !self.was_queued && !round.is_repair {
+            self.unqueued = (self.unqueued.0 + packets, self.unqueued.1 + losses);
+        }
+        self.was_queued = is_queued;
+    }
 }
 
-/// Returns whether a queue stood in most of two gain cycles, and lost clearly more than random loss does.
-fn has_queued_losses(rounds: &Rounds, share: LossShare, base_rtt: Duration) -> bool {
-    let queued = rounds.last(WINDOW_ROUNDS).filter(|round| round.is_queued(base_rtt));
-    let (count, packets, losses) = queued.fold((0, 0, 0), |(count, packets, losses), round| {
-        (count + 1, packets + round.delivered_packets, losses + round.lost_packets)
-    });
-    let bound = share.expected(packets) + share.mean(packets) + packets / NOISE_SHARE;
-    count >= QUEUED_ROUNDS && losses >= QUEUED_LOSSES && losses > bound
-}
+impl Window {
+    /// Returns whether the rounds with a queue lost clearly more than random loss does: twice as much, and one in a thousand.
+    fn has_losses(&self, share: LossShare) -> bool {
+        let (packets, losses) = self.queued;
+        let bound = share.expected(packets) + share.mean(packets) + packets / NOISE_SHARE;
+        losses >= QUEUED_LOSSES && losses > bound
+    }
 
-fn per_second(packets: u64, time: Duration) -> u64 {
-    let per_s = u128::from(packets) * 1_000_000_000 / time.as_nanos().max(1);
-    u64::try_from(per_s).unwrap_or(u64::MAX)
+    fn share(&self) -> LossShare {
+        LossShare::upper(self.queued.0, self.queued.1)
+    }
 }
 
 #[cfg(test)]
@@ -314,21 +351,25 @@ mod tests {
     }
 
     /// The round at which the host's returns, and whether the cap was lowered, where `queued` says which rounds lose so many.
-    fn returns(lost: u64, queued: impl Fn(u32, bool) -> bool) -> (Option<u32>, bool) {
-        let mut path = Path::new();
-        let mut standing = Standing::new(&path.rounds);
+    fn returns(lost: u64, queue: Duration, queued: impl Fn(u32, bool) -> bool) -> (Option<u32>, bool) {
+        let mut standing = Standing::default();
         let mut was_gentle = false;
-        for round in 0..200 {
-            let is_queued = queued(round, standing.probing_percent() == GENTLE_PERCENT);
-            let (lost, queue) = if is_queued { (lost, QUEUE) } else { (1, NONE) };
-            let mut is_over = false;
-            path.round(1000, lost, queue, |path, has_ended| {
-                let share = LossShare::from_ppm(1000);
-                is_over |= has_ended && standing.observe(&path.rounds, share, BASE);
-            });
+        for number in 0..200 {
+            let is_queued = queued(number, standing.probing_percent() == GENTLE_PERCENT);
+            let (lost_packets, queue) = if is_queued { (lost, queue) } else { (1, NONE) };
+            let round = Round {
+                ended: Instant::ZERO + BASE * number,
+                length: BASE,
+                delivered_packets: 1000,
+                lost_packets,
+                rtt: BASE + queue,
+                is_disturbed: false,
+                is_repair: false,
+            };
+            let is_over = standing.observe(&round, LossShare::from_ppm(1000), BASE);
             was_gentle |= standing.probing_percent() == GENTLE_PERCENT;
             if is_over {
-                return (Some(round), was_gentle);
+                return (Some(number), was_gentle);
             }
         }
         (None, was_gentle)
@@ -336,11 +377,17 @@ mod tests {
 
     #[test]
     fn a_neighbour_is_found_and_own_probing_is_not() {
-        assert_eq!(returns(20, |round, _| round % 8 < 2), (None, false), "its own probing");
-        let (round, _) = returns(20, |round, _| round % 8 != 0);
-        assert!(round.is_some_and(|round| (31..=36).contains(&round)), "a neighbour: {round:?}");
-        assert_eq!(returns(1, |_, _| true), (None, false), "a queue that loses no more");
-        let short = returns(20, |_, is_gentle| !is_gentle);
-        assert_eq!(short, (None, true), "a short queue that its probing fills");
+        let small = QUEUE / 4;
+        for queue in [small, QUEUE] {
+            assert_eq!(returns(20, queue, |round, _| round % 8 < 2), (None, false), "its own probing");
+            let (round, _) = returns(20, queue, |round, _| round % 8 != 0);
+            assert!(round.is_some_and(|round| (31..=36).contains(&round)), "a neighbour: {round:?}");
+            let short = returns(20, queue, |_, is_gentle| !is_gentle);
+            assert_eq!(short, (None, true), "a short queue that its probing fills");
+        }
+        assert_eq!(returns(1, small, |_, _| true), (None, false), "a small queue that loses no more");
+        let (round, was_gentle) = returns(1, QUEUE, |_, _| true);
+        assert!(round.is_some_and(|round| (31..=36).contains(&round)), "a long one stays: {round:?}");
+        assert!(was_gentle);
     }
 }

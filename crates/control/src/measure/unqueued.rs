@@ -77,7 +77,12 @@ pub(crate) fn has_queue(rtt: Duration, min_rtt: Duration) -> bool {
 
 /// Whether a queue stands that is known to be small.
 pub(crate) fn has_small_queue(rtt: Duration, min_rtt: Duration) -> bool {
-    rtt.saturating_sub(min_rtt) > min_rtt / SMALL_QUEUE_SHARE + SMALL_QUEUE_NOISE
+    rtt.saturating_sub(min_rtt) > small_queue(min_rtt)
+}
+
+/// The longest time that packets wait where no small queue is seen.
+pub(crate) fn small_queue(min_rtt: Duration) -> Duration {
+    min_rtt / SMALL_QUEUE_SHARE + SMALL_QUEUE_NOISE
 }
 
 #[cfg(test)]

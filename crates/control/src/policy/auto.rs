@@ -9,6 +9,8 @@
 
 use core::time::Duration;
 
+use event::CongestionChoice;
+
 use crate::bulk::cap::{BULK_BYTES, Cap, Elsewhere, PACED_MIN};
 use crate::bulk::wary::window_rate;
 use crate::lone::crowd::Arrived;
@@ -109,7 +111,11 @@ impl Policy for Auto {
         if self.cap.has_lost() {
             self.loss.overflowed();
         }
+        let choice = self.loss.decision().choice;
         self.loss.observe(seen, cut, self.cap.base_rtt().unwrap_or(seen.rtt));
+        if choice == CongestionChoice::Hosts && self.loss.decision().choice != choice {
+            self.cap.restart();
+        }
         self.cap.probe(self.loss.probing_percent());
         self.threshold.observe(seen, cut, self.held(seen));
         self.arrival.observe(seen);

@@ -13,6 +13,7 @@ mod read;
 mod recorder;
 mod replay;
 mod report;
+mod serve_nbd;
 mod stream;
 mod target;
 mod top;
@@ -38,6 +39,7 @@ enum Command {
     Doctor(Box<doctor::DoctorArgs>),
     Compare(compare::CompareArgs),
     Target(Box<target::TargetArgs>),
+    ServeNbd(serve_nbd::ServeNbdArgs),
     Ls(ls::LsArgs),
     Inquiry(inquiry::InquiryArgs),
     Read(read::ReadArgs),
@@ -66,6 +68,7 @@ impl Cli {
             Command::Ls(args) => ls::run(args),
             Command::Read(args) => read::run(args),
             Command::Replay(args) => replay::run(args),
+            Command::ServeNbd(args) => serve_nbd::run(args),
             Command::Stream(args) => stream::run(args),
             Command::Top(args) => top::run(args),
             Command::Write(args) => write::run(args),

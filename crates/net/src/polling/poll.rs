@@ -50,6 +50,11 @@ impl Ready {
         self.bits & libc::EPOLLHUP as u32 == 0
     }
 
+    /// Returns true if the other end sends no more: its stream has ended, perhaps behind bytes that were not read.
+    pub fn is_closed(self) -> bool {
+        self.bits & (libc::EPOLLRDHUP | libc::EPOLLHUP) as u32 != 0
+    }
+
     /// The readiness without the error queue, which has been emptied.
     pub fn without_error(self) -> Ready {
         Ready::new(self.token, self.bits & !(libc::EPOLLERR as u32))
@@ -125,6 +130,11 @@ impl Poll {
         self.control(libc::EPOLL_CTL_MOD, fd, token, interest)
     }
 
+    /// Like [`Poll::modify`]; the end of the other end's stream is an event also while reading is off.
+    pub fn modify_or_closed(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
+        self.control_bits(libc::EPOLL_CTL_MOD, fd, token, interest.bits() | libc::EPOLLRDHUP as u32)
+    }
+
     /// Removes a member; closing the last descriptor of a socket does so too.
     pub fn remove(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_DEL, fd, 0, Interest { readable: false, writable: false })
@@ -187,7 +197,11 @@ impl Poll {
     }
 
     fn control(&self, op: libc::c_int, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
-        let mut event = libc::epoll_event { events: interest.bits(), u64: token };
+        self.control_bits(op, fd, token, interest.bits())
+    }
+
+    fn control_bits(&self, op: libc::c_int, fd: BorrowedFd<'_>, token: u64, bits: u32) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: bits, u64: token };
         // SAFETY: both descriptors are open and `event` is valid for the length of the call.
         check(unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), op, fd.as_raw_fd(), &mut event) })?;
         Ok(())
@@ -201,6 +215,22 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
+
+    #[test]
+    fn the_end_of_a_stream_shows_while_reading_is_off() {
+        let (mut here, there) = UnixStream::pair().unwrap();
+        let (poll, mut events) = (Poll::new().unwrap(), Events::new());
+        let nothing = Interest { readable: false, writable: false };
+        poll.add(there.as_fd(), 7, Interest::READ).unwrap();
+        poll.modify_or_closed(there.as_fd(), 7, nothing).unwrap();
+        here.write_all(b"x").unwrap();
+        poll.wait(&mut events, Some(Duration::ZERO)).unwrap();
+        assert_eq!(events.iter().count(), 0, "bytes are no event");
+        here.shutdown(std::net::Shutdown::Write).unwrap();
+        poll.wait(&mut events, None).unwrap();
+        let ready: Vec<Ready> = events.iter().collect();
+        assert!(ready.len() == 1 && ready[0].is_closed() && ready[0].is_sound(), "{ready:?}");
+    }
 
     #[test]
     fn without_its_own_call_it_waits_by_another() {

@@ -79,6 +79,11 @@ impl Flow {
         Flow { steering: Some(Steering::new(kind)), ..self }
     }
 
+    /// The same under a policy of ours that may choose a rate-based congestion control.
+    pub fn choosing(self, kind: Kind) -> Flow {
+        Flow { steering: Some(Steering::choosing(kind)), ..self }
+    }
+
     /// Payload that has arrived in order.
     pub fn arrived_bytes(&self) -> u64 {
         self.receiver.next() * u64::from(MSS_BYTES)

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use control::{Choice, CongestionSeen, Observation, Policy, Remembered};
-use event::{CongestionChoice, Instant, MayChange};
+use event::{CongestionChoice, CongestionDecision, Instant, MayChange};
 
 use super::MSS_BYTES;
 use super::congestion::Kind;
@@ -46,6 +46,11 @@ impl Steering {
     /// The same, with the permission to choose a rate-based congestion control.
     pub fn choosing(hosts: Kind) -> Steering {
         Steering { may_change: MayChange::Yes, ..Steering::new(hosts) }
+    }
+
+    /// Congestion control that the policy chooses, and its reason.
+    pub fn decision(&self) -> CongestionDecision {
+        self.policy.decide().congestion
     }
 
     pub(crate) fn looks_at(&self) -> Instant {

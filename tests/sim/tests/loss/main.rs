@@ -3,6 +3,8 @@
 //! Lines of 100 Mb/s: queues and bounds are times, so that a faster line changes the number of packets alone. A few seeds by
 //! default, 50 with `FARLUN_LONG=1`.
 
+mod answer;
+mod choice;
 mod episode;
 mod scene;
 

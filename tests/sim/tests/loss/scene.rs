@@ -18,6 +18,7 @@ const QUEUE_LEAST: u64 = 12;
 /// A line, the same in both directions.
 #[derive(Clone, Debug)]
 pub(crate) struct Scene {
+    pub(crate) rate: BitRate,
     /// Delay one way.
     pub(crate) delay: Duration,
     /// Queue, in bandwidth-delay products.
@@ -32,6 +33,7 @@ impl Scene {
     /// A line with a queue of one product and bulk on it.
     pub(crate) fn new(delay_ms: u64) -> Scene {
         Scene {
+            rate: RATE,
             delay: Duration::from_millis(delay_ms),
             products: 1.0,
             faults: Faults::default(),
@@ -50,6 +52,11 @@ impl Scene {
         Scene { products, ..self }
     }
 
+    /// The same at another rate.
+    pub(crate) fn rate(self, rate: BitRate) -> Scene {
+        Scene { rate, ..self }
+    }
+
     /// The same with a policer.
     pub(crate) fn policed(mut self, rate: BitRate, burst_bytes: u64) -> Scene {
         self.faults.police.near = Some(Contract { rate, burst_bytes });
@@ -58,9 +65,9 @@ impl Scene {
 
     /// An empty network of this kind.
     pub(crate) fn network(&self, seed: u64) -> Network {
-        let product = RATE.bytes_in(2 * self.delay);
+        let product = self.rate.bytes_in(2 * self.delay);
         let queue_bytes = ((product as f64 * self.products) as u64).max(QUEUE_LEAST * WIRE_BYTES);
-        let plain = Line::plain(Shape { delay: self.delay, rate: RATE, queue_bytes });
+        let plain = Line::plain(Shape { delay: self.delay, rate: self.rate, queue_bytes });
         let [there, back] = [true, false].map(|near| self.faults.on(near, &plain));
         let network = Network::new(&there, &back, seed);
         match self.ring_bytes {
@@ -79,13 +86,18 @@ impl Scene {
 }
 
 /// Goodput of a whole line, in packets per second.
-pub(crate) fn line() -> f64 {
-    RATE.0 as f64 / 8.0 / WIRE_BYTES as f64
+pub(crate) fn line(rate: BitRate) -> f64 {
+    rate.0 as f64 / 8.0 / WIRE_BYTES as f64
 }
 
-/// Share of the line's goodput that each connection has from `from_s` to `to_s`, and the share of its packets that it
+/// Share of the usual line's goodput that each connection has from `from_s` to `to_s`, and the share of its packets that it
 /// retransmitted.
 pub(crate) fn shares(network: &mut Network, from_s: u64, to_s: u64) -> Vec<(f64, f64)> {
+    shares_of(RATE, network, from_s, to_s)
+}
+
+/// The same of a line of that rate.
+pub(crate) fn shares_of(rate: BitRate, network: &mut Network, from_s: u64, to_s: u64) -> Vec<(f64, f64)> {
     network.run_until(at(from_s));
     let before = read(network);
     network.run_until(at(to_s));
@@ -93,7 +105,7 @@ pub(crate) fn shares(network: &mut Network, from_s: u64, to_s: u64) -> Vec<(f64,
         let packets = (to.0 - from.0) as f64 / f64::from(MSS_BYTES);
         let resent = f64::from(to.1.counts.resent - from.1.counts.resent);
         let delivered = (to.1.delivered - from.1.delivered).max(1) as f64;
-        (packets / (to_s - from_s) as f64 / line(), resent / delivered)
+        (packets / (to_s - from_s) as f64 / line(rate), resent / delivered)
     };
     before.iter().zip(&read(network)).map(share).collect()
 }
