@@ -113,7 +113,9 @@ impl LossControl {
             },
             State::RateBased(standing) => {
                 let round = self.rounds.last(1).next().filter(|_| has_ended);
-                if round.is_some_and(|round| standing.observe(round, self.share, base_rtt)) {
+                if round
+                    .is_some_and(|round| standing.observe(round, self.share, (base_rtt, seen.has_company)))
+                {
                     self.give_back(seen.now);
                 }
             }

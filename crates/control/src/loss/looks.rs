@@ -51,6 +51,15 @@ impl Looks {
         self.looks.back().map(|look| look.at)
     }
 
+    /// Second lowest of the smoothed round trips of the looks since `since`: super-packets add to some of them. `None` without
+    /// a look.
+    pub(crate) fn low_rtt(&self, since: Instant) -> Option<Duration> {
+        let mut rtts: Vec<Duration> =
+            self.looks.iter().filter(|look| look.at >= since).map(|look| look.rtt).collect();
+        rtts.sort_unstable();
+        rtts.get(1).or(rtts.first()).copied()
+    }
+
     /// Largest delivery rate of the last round and of its second half, in packets per second.
     pub(crate) fn rate(&self, seen: &Observation) -> Option<u64> {
         [seen.rtt, seen.rtt / 2].into_iter().map(|over| self.rate_over(seen, over)).max()?

@@ -193,7 +193,12 @@ struct Window {
 
 impl Standing {
     /// Takes the end of a round; returns whether the host's congestion control is to return.
-    pub(crate) fn observe(&mut self, round: &Round, share: LossShare, base_rtt: Duration) -> bool {
+    pub(crate) fn observe(
+        &mut self,
+        round: &Round,
+        share: LossShare,
+        (base_rtt, has_company): (Duration, bool),
+    ) -> bool {
         self.add(round, base_rtt);
         if self.window.rounds < WINDOW_ROUNDS {
             return false;
@@ -201,8 +206,9 @@ impl Standing {
         let is_queued = self.window.queued_rounds * 4 >= self.window.rounds * 3;
         let is_long = self.window.long_rounds * 4 >= self.window.rounds * 3;
         let has_losses = is_queued && self.window.has_losses(self.share(share));
-        // Losses with a queue, or a long queue that a sender at its delivered rate does not make.
-        if (has_losses || is_long && self.window.queued.1 > 0) && self.is_gentle {
+        // Losses with a queue, or a long queue that a sender at its delivered rate does not make. Beside connections of its own
+        // process it may be theirs: two of one session on a line of 0.01 % would give it back to each other.
+        if (has_losses || is_long && self.window.queued.1 > 0 && !has_company) && self.is_gentle {
             return true;
         }
         if has_losses || is_long && !self.is_gentle {
@@ -366,7 +372,7 @@ mod tests {
                 is_disturbed: false,
                 is_repair: false,
             };
-            let is_over = standing.observe(&round, LossShare::from_ppm(1000), BASE);
+            let is_over = standing.observe(&round, LossShare::from_ppm(1000), (BASE, false));
             was_gentle |= standing.probing_percent() == GENTLE_PERCENT;
             if is_over {
                 return (Some(number), was_gentle);

@@ -74,7 +74,9 @@ impl SessionState {
             (0, Status::GOOD, None) => Ok(()),
             (0, _, None) if checked.is_some_and(is_done) => Ok(()),
             // A LUN without SYNCHRONIZE CACHE is treated as one without a volatile cache.
-            (0, _, None) if request.is_flush() && checked.is_some_and(is_unknown) && !self.lun.needs_flush => {
+            (0, _, None)
+                if request.is_flush() && checked.is_some_and(is_unknown) && !self.lun.needs_flush =>
+            {
                 self.lun.is_without_flush = true;
                 Ok(())
             }

@@ -72,6 +72,7 @@ fn a_ring_lost_tails_and_reordering_keep_the_hosts() {
     let ring = Scene { ring_bytes: Some(100_000), ..Scene::new(50) };
     let reordered = Scene::new(50).with("reorder", "1%").with("reorder-hold", "10ms");
     for (name, scene) in [("tails", tails), ("ring", ring), ("reordered", reordered)] {
+        let mut has_met = false;
         for seed in seeds(4) {
             let mut network = network(&scene, seed);
             let course = follow(&mut network, at(20), false);
@@ -81,9 +82,9 @@ fn a_ring_lost_tails_and_reordering_keep_the_hosts() {
                 "{name}, seed {seed}: {course:?}"
             );
             let info = network.flows()[0].sender.info();
-            let has_met = if name == "ring" { info.ssthresh < 1 << 30 } else { course.first.is_some() };
-            assert!(has_met, "{name}, seed {seed}: nothing happened");
+            has_met |= if name == "ring" { info.ssthresh < 1 << 30 } else { course.first.is_some() };
         }
+        assert!(has_met, "{name}: nothing happened");
     }
 }
 

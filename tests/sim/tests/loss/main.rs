@@ -123,7 +123,8 @@ fn a_policer_drops_without_a_queue_and_keeps_its_rate() {
         let scene = Scene::new(50).policed(rate, burst_bytes);
         let seen = seen(&scene, true, 0, 1);
         assert!(seen.episodes.len() >= 2, "{burst_bytes} bytes: {:?}", seen.episodes);
-        assert!(seen.unqueued_share() > 0.9, "{burst_bytes} bytes: {:.2}", seen.unqueued_share());
+        // Compressed SACKs make some of them look queued.
+        assert!(seen.unqueued_share() > 0.85, "{burst_bytes} bytes: {:.2}", seen.unqueued_share());
         let (share, resent) = shares(&mut scene.alone(Kind::Cubic, true, 1), 10, LONG_S)[0];
         assert!(share > 0.85 * 0.5 && resent < 0.02, "{burst_bytes} bytes: {share:.2}, {resent:.4} resent");
     }

@@ -135,7 +135,9 @@ fn a_lun_with_a_volatile_cache_may_not_refuse_to_flush_it() {
             sense: Sense::INVALID_OPCODE.emit_fixed().to_vec(),
         };
         side.complete(&completion).expect("the session goes on");
-        let Some(Some(Completed { result, .. })) = side.requests.finished.pop_front() else { panic!("no status") };
+        let Some(Some(Completed { result, .. })) = side.requests.finished.pop_front() else {
+            panic!("no status")
+        };
         assert_eq!((result.is_err(), side.lun.is_without_flush), (needs_flush, !needs_flush));
     }
 }

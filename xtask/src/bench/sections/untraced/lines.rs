@@ -126,7 +126,8 @@ mod tests {
         let text = "0x0000000000000010\n/rustc/a/option.rs:7\n/w/./crates/iscsi_target/src/serve/session/state.rs:3 (discriminator 2)\n\
                     0x0000000000000012\n??:?\n0x13\n/w/x.rs:?\n";
         let found = answers(text);
-        let frames = [at("/rustc/a/option.rs", 7), at("/w/crates/iscsi_target/src/serve/session/state.rs", 3)];
+        let frames =
+            [at("/rustc/a/option.rs", 7), at("/w/crates/iscsi_target/src/serve/session/state.rs", 3)];
         assert_eq!((&found[&0x10][..], found[&0x12].len(), found[&0x13].len()), (&frames[..], 0, 0));
     }
 
