@@ -40,6 +40,15 @@ pub enum SpecError {
         /// The nearest that could have been meant.
         nearest: String,
     },
+    /// The URL of a device on another host.
+    #[error(
+        "'{found}' is the URL of a device on another host, which cannot be served yet; \
+         expected memory:SIZE, null:SIZE, file:PATH or block:DEVICE"
+    )]
+    Url {
+        /// The whole text.
+        found: String,
+    },
     /// `memory:` without a readable size.
     #[error("in '{found}': {source}")]
     Size {
@@ -72,7 +81,11 @@ impl FromStr for LunSpec {
     fn from_str(text: &str) -> Result<LunSpec, SpecError> {
         let found = || text.to_owned();
         let Some((kind, rest)) = text.split_once(':').filter(|(kind, _)| KINDS.contains(kind)) else {
-            return Err(SpecError::Kind { found: found(), nearest: nearest(text) });
+            // A suggestion would repeat a secret of the URL where nothing hides it.
+            return Err(match text.contains("://") {
+                true => SpecError::Url { found: found() },
+                false => SpecError::Kind { found: found(), nearest: nearest(text) },
+            });
         };
         let mut fields = fields(rest).into_iter();
         let place = fields.next().unwrap_or_default();
@@ -196,6 +209,7 @@ mod tests {
         check("/dev/sdb", "did you mean 'block:/dev/sdb'?");
         check("4GiB", "did you mean 'memory:4GiB'?");
         check("", "expected memory:SIZE, null:SIZE, file:PATH or block:DEVICE");
+        check("iscsi://host/iqn.a/0", "is the URL of a device on another host");
         check("memory:", "in 'memory:': '' is not a size such as");
         check("memory:4 apples", "'4 apples' is not a size");
         check("file:", "names no file");

@@ -69,8 +69,8 @@ plans! {
     sites: "sites";
     neighbour: "neighbour";
     gaps: "gaps";
-    longfat: "longfat";
     loss: "loss";
+    longfat: "longfat";
 }
 
 /// The one plan that judges cases: the doctor comes to the same from the run alone.
