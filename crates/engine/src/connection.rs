@@ -392,9 +392,9 @@ impl<P, D> Connection<P, D> {
         self.black_hole.take()
     }
 
-    /// Takes the last change of the congestion control, or its refusal; each is returned once.
+    /// Takes the last change of the congestion control; of refusals the first one of all connections that share routes.
     pub fn take_congestion_change(&mut self) -> Option<CongestionChange> {
-        self.steering.take_congestion_change()
+        self.steering.take_congestion_change().filter(|change| self.routes.is_news(change))
     }
 
     /// Bytes acknowledged by the peer's TCP at the last sample.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{Service, farlun};
 
-/// How long a server may take until it says that it is ready.
+/// Time limit for a server's ready message.
 const READY: Duration = Duration::from_secs(60);
 
 /// A running `farlun target` on a port of its own.

@@ -225,7 +225,10 @@ fn measure(
         let told = |count: u64| is_told.then_some(count as f64);
         let retransmitted: u64 = repeat.connections.iter().map(|c| c.retransmitted_packets).sum();
         put(values, "retransmitted", told(retransmitted));
-        let losses = sender.filter(|_| is_told).map(|sender| losses::losses(table, sender, window));
+        // Numbers of connections are those of a process.
+        let is_one = cell.initiators <= 1 && cell.targets <= 1;
+        let losses = sender.filter(|_| is_told && is_one);
+        let losses = losses.map(|sender| losses::losses(table, sender, window));
         put(values, "retransmitted_share", losses.and_then(|losses| losses.retransmitted_share));
         put(values, "congestion_changes", losses.map(|losses| losses.congestion_changes as f64));
         let windows = sender.and_then(|sender| windows::windows(table, sender, window));

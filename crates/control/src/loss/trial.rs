@@ -358,6 +358,16 @@ mod tests {
 
     /// The round at which the host's returns, and whether the cap was lowered, where `queued` says which rounds lose so many.
     fn returns(lost: u64, queue: Duration, queued: impl Fn(u32, bool) -> bool) -> (Option<u32>, bool) {
+        returns_beside(false, lost, queue, queued)
+    }
+
+    /// The same, with connections of the same process beside it or without.
+    fn returns_beside(
+        has_company: bool,
+        lost: u64,
+        queue: Duration,
+        queued: impl Fn(u32, bool) -> bool,
+    ) -> (Option<u32>, bool) {
         let mut standing = Standing::default();
         let mut was_gentle = false;
         for number in 0..200 {
@@ -372,7 +382,7 @@ mod tests {
                 is_disturbed: false,
                 is_repair: false,
             };
-            let is_over = standing.observe(&round, LossShare::from_ppm(1000), (BASE, false));
+            let is_over = standing.observe(&round, LossShare::from_ppm(1000), (BASE, has_company));
             was_gentle |= standing.probing_percent() == GENTLE_PERCENT;
             if is_over {
                 return (Some(number), was_gentle);
@@ -395,5 +405,9 @@ mod tests {
         let (round, was_gentle) = returns(1, QUEUE, |_, _| true);
         assert!(round.is_some_and(|round| (31..=36).contains(&round)), "a long one stays: {round:?}");
         assert!(was_gentle);
+        let own = returns_beside(true, 1, QUEUE, |_, _| true);
+        assert_eq!(own, (None, true), "a long queue that may be of its own process");
+        let (round, _) = returns_beside(true, 20, QUEUE, |_, _| true);
+        assert!(round.is_some(), "losses with a queue count beside connections of its process, too");
     }
 }

@@ -1,7 +1,7 @@
 //! Congestion control of a socket: the user's setting, the policy's decision in force, and the memory of routes that the
 //! connections of one loop share.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::fmt;
 use std::io;
@@ -41,7 +41,14 @@ pub struct CongestionChange {
 
 /// Verdicts on routes, shared by the connections of one loop.
 #[derive(Clone, Debug, Default)]
-pub struct RouteMemory(Rc<RefCell<Routes>>);
+pub struct RouteMemory(Rc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    routes: RefCell<Routes>,
+    /// Users know that the kernel refuses a change.
+    is_refusal_told: Cell<bool>,
+}
 
 /// Congestion control of one socket.
 #[derive(Debug)]
@@ -97,14 +104,19 @@ impl fmt::Display for CongestionControl {
 
 impl RouteMemory {
     pub(crate) fn remembered(&self, route: Route, now: Instant) -> Remembered {
-        self.0.borrow().remembered(route, now)
+        self.0.routes.borrow().remembered(route, now)
     }
 
     /// Takes the decision of a connection. One without a reason says nothing of the route.
     pub(crate) fn note(&self, route: Route, decision: &CongestionDecision, now: Instant) {
         if decision.reason != LossReason::None {
-            self.0.borrow_mut().note(route, decision, now);
+            self.0.routes.borrow_mut().note(route, decision, now);
         }
+    }
+
+    /// Returns true for every change, and for the first refusal: one is enough for all connections.
+    pub(crate) fn is_news(&self, change: &CongestionChange) -> bool {
+        change.refusal.is_none() || !self.0.is_refusal_told.replace(true)
     }
 }
 
@@ -176,18 +188,6 @@ impl SocketCongestion {
         }
         let peer = stream.peer_addr().ok().map(|peer| peer.ip());
         Some(CongestionChange { name, before, decision: *decision, peer, is_loaded, refusal })
-    }
-}
-
-impl CongestionChange {
-    /// Name of the congestion control that was wanted.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The kernel's refusal.
-    pub fn refusal(&self) -> Option<Refusal> {
-        self.refusal
     }
 }
 
@@ -280,7 +280,8 @@ mod tests {
             congestion.follow_with(&stream, &RANDOM, (|_: &TcpStream, _: &str| change(), || false))
         };
         let told = follow(&|| Err(Refusal::NotAllowed)).unwrap();
-        assert_eq!(told.refusal(), Some(Refusal::NotAllowed));
+        let memory = RouteMemory::default();
+        assert_eq!([&told, &told].map(|told| memory.is_news(told)), [true, false]);
         assert!(told.to_string().contains("sysctl -w net.ipv4.tcp_allowed_congestion_control"), "{told}");
         assert_eq!(follow(&|| panic!("asked again")), None);
         assert!(congestion.may_change() == MayChange::Denied && !congestion.paces_itself());
