@@ -54,10 +54,15 @@ impl Looks {
     /// Second lowest of the smoothed round trips of the looks since `since`: super-packets add to some of them. `None` without
     /// a look.
     pub(crate) fn low_rtt(&self, since: Instant) -> Option<Duration> {
-        let mut rtts: Vec<Duration> =
-            self.looks.iter().filter(|look| look.at >= since).map(|look| look.rtt).collect();
-        rtts.sort_unstable();
-        rtts.get(1).or(rtts.first()).copied()
+        let (mut lowest, mut second) = (None, None);
+        for rtt in self.looks.iter().filter(|look| look.at >= since).map(|look| look.rtt) {
+            if lowest.is_none_or(|lowest| rtt < lowest) {
+                (lowest, second) = (Some(rtt), lowest);
+            } else if second.is_none_or(|second| rtt < second) {
+                second = Some(rtt);
+            }
+        }
+        second.or(lowest)
     }
 
     /// Largest delivery rate of the last round and of its second half, in packets per second.
